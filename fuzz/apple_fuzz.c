@@ -5,6 +5,7 @@
  * two bytes: the ends of the log and of the table. The written recording must be valid for any
  * input.
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,10 +82,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     input.regions_size = size - 3 - log - table;
   }
   apple_summary_t found;
-  offline_t *to = offline_create(path);
+  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  offline_t *to = offline_begin(fd);
   check(to && apple_import(to, &input, &found, NULL, NULL));
   offline_header(to)->end_ticks = offline_header(to)->end_monotonic_ns = found.records + 2;
-  check(offline_finish(to) == 0);
+  check(offline_finish(to) == 0 && close(fd) == 0);
   read_back(path, &found);
   unlink(path);
   free(made);

@@ -509,6 +509,11 @@ class Recording:
             call, address, size, stack = (b.varint() for _ in range(4))
             yield {"event": "pool" if call == 1 else "pool_free", "time": time,
                    "address": hex(address), "size": size, "stack": stack}
+        elif subtype == 9:
+            numbers = [b.varint() for _ in range(5)]
+            texts = [b.string().decode() for _ in range(3)]
+            keys = "pid", "parent", "start_ns", "end_ns", "cpu_ns", "command", "file", "why"
+            yield {"event": "process", "time": time, **dict(zip(keys, numbers + texts))}
         elif 32 <= subtype <= 47:
             self.stall(subtype, b, time)
 

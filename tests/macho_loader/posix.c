@@ -243,6 +243,7 @@ const stand_in_t posix_stand_ins[] = {
     {"_fcntl", fcntl_entry},
     {"_snprintf", snprintf_entry},
     {"_close", close},
+    {"_fchmod", fchmod},
     {"_write", write},
     {"_pread", pread},
     {"_pwrite", pwrite},

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 
-from helpers import FIXTURES, SANITIZED, SEED, SONDE, kill, needs, run_cases, try_sonde
+from helpers import FIXTURES, SANITIZED, SEED, SONDE, kill, needs, run_cases, skip, try_sonde
 
 MEMORY_BYTES = 1 << 30
 
@@ -164,4 +164,21 @@ def replaced_program(folder):
     return f"a program replaced by a cut one: {len(threads)} threads"
 
 
-run_cases([cuts, images, programs_of_cores, strange_files, processes, replaced_program])
+def limits_of_memory(folder):
+    """A report under any limit is the report without one, or an error."""
+    if SANITIZED:
+        skip("a sanitizer reserves terabytes")
+    path = folder / "run.sonde"
+    try_sonde("record", "--malloc", "--sample", "-o", path, "--", "perl", "-e", 'my %h; $h{$_} = "x$_" for 1..3000')
+    whole, refusals = try_sonde("report", "--json", path).stdout, 0
+    for megabytes in 60, 70, 80, 100, 200, 500, 2000, 4000:
+        limits = (megabytes << 20, megabytes << 20)
+        run = try_sonde("report", "--json", path, preexec_fn=lambda both=limits: resource.setrlimit(resource.RLIMIT_AS, both))
+        refusals += run.returncode != 0
+        assert run.returncode in (0, 2, 127), (megabytes, run)  # 127: the loader's
+        assert run.stderr if run.returncode else run.stdout == whole, (megabytes, run)
+    assert whole and refusals < 8
+    return f"{refusals} of 8 limits were too low"
+
+
+run_cases([limits_of_memory, cuts, images, programs_of_cores, strange_files, processes, replaced_program])

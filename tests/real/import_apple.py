@@ -74,6 +74,21 @@ def compare_totals(recording, history, live, what):
     check(totals["unknown_frees"] == totals["double_frees"] == 0, f"{what}: odd frees")
 
 
+def compare_tags(recording, history, what):
+    """Of regions, what they are for."""
+    known = {1: "malloc", 5: "sbrk", 20: "mach message", 30: "stack", 45: "CoreData", 60: "dyld", 62: "sqlite", 73: "libdispatch"}
+    told = json.loads(sonde("report", recording, "vm", "--json").stdout)["vm"]
+    calls = {row["tag"]: row["calls"] for row in told.get("tags", [])}
+    expected = {}
+    for kind, _, _, _, tag in history:
+        if kind & generate.VM_ALLOCATE and tag in known:
+            expected[known[tag]] = expected.get(known[tag], 0) + 1
+    check({k: v for k, v in calls.items() if k in known.values()} == expected, f"{what}: tags {calls}, the log has {expected}")
+    named = [e["name"] for e in events(recording) if e.get("call") == "mapped" and "name" in e]
+    check(len(named) == sum(calls.values()), f"{what}: {len(named)} events with a tag, {calls}")
+    return sum(expected.values())
+
+
 def touches(history, address):
     """How many records gave out or freed a block that ADDRESS lies in."""
     sizes, count = {}, 0
@@ -97,6 +112,7 @@ def layouts(folder):
         check(f"records of {size} bytes" in said, f"{what}: {said}")
         compare_events(out, history, frames, what)
         compare_totals(out, history, live, what)
+        tagged = compare_tags(out, history, what)
         address = next(at for kind, _, at, _, _ in history if kind == generate.ALLOC)
         times = touches(history, address)
         shown = len(re.findall(r"^[\d.]+ s  (?:malloc|free) ", sonde("history", out, hex(address)).stdout, re.M))
@@ -104,7 +120,7 @@ def layouts(folder):
         sonde("export", out, "--by", "leaked")
         sonde("import", log, "-o", out)
         compare_events(out, history, None, what + ", without a table")
-        print(f"{what}: {len(history)} events, {len(frames)} stacks equal, live and peak as counted")
+        print(f"{what}: {len(history)} events, {len(frames)} stacks equal, live and peak as counted, {tagged} tagged")
 
 
 def names(folder):

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 
-from helpers import INCLUDE, LIB, needs_agent, run_cases
+from helpers import INCLUDE, LIB, WORK, needs_agent, run_cases
 from shared.calls import no_call_missing, paths_of, record_trace, trace_of
 from shared.objc import compile_m, counted, needs_gnustep, needs_objc
 
@@ -82,6 +82,22 @@ def methods_are_exchanged_and_put_back():
                                            "-lobjc"])
         done = subprocess.run([program], check=False, timeout=150)
         assert done.returncode == 0, (library, done.returncode)
+
+
+
+def a_program_prints_its_methods_by_name():
+    """Also if it is stripped: then no symbol table has the name."""
+    source = os.path.join(WORK, "prints.m")
+    with open(source, "w") as file:
+        file.write('#include <sonde/trace.h>\n@interface Root { Class isa; }\n+ (void)greet;\n@end\n'
+                   '@implementation Root\n+ (void)greet { __asm__ volatile(""); }\n@end\n'
+                   'int main(void) { if (sonde_trace_start(0) != 0 || sonde_trace_calls("+[Root *]") != 0) return 2;\n'
+                   'for (int i = 0; i < 3; i++) [Root greet];\nreturn sonde_trace_print(1) < 0; }\n')
+    program = os.path.join(WORK, "prints")
+    subprocess.run(["gcc", "-std=gnu11", "-s", "-O1", "-w", source, INCLUDE, os.path.join(LIB, "libsonde.so"), f"-Wl,-rpath,{LIB}",
+                    "-lobjc", "-o", program], check=True, timeout=120)
+    done = subprocess.run([program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "+[Root greet]" in done.stdout, done
 
 
 run_cases(globals())

@@ -5,6 +5,7 @@ program does not notice."""
 import collections
 import glob
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -16,7 +17,7 @@ import time
 from helpers import (
     SEED, SONDE, WORK, child_of, compile_c, events, fresh, kill, needs, needs_agent, needs_strace,
     nothing_missing, output_of, record, report, run_cases, second_reader, skip, skip_part, sonde, source_file,
-    start_record, states_of, until, write)
+    start_record, states_of, try_sonde, until, write)
 
 needs_agent()
 KILLS = int(os.environ.get("SONDE_KILLS", "40"))
@@ -110,8 +111,8 @@ def musl_is_exact():
 
 
 def musl_stacks_search_no_list():
-    """They end where musl has no unwind information. That its loader's list was then searched for the mark that says
-    so, by eight guarded reads, made an event cost 15 us."""
+    """They pass through code without unwind information and are whole. Each event once made guarded reads for them;
+    now what the code showed is kept."""
     needs("musl-gcc")
     needs_strace()
     program = compile_c(MUSL, "-O0", compiler="musl-gcc")
@@ -122,7 +123,7 @@ def musl_stacks_search_no_list():
     with open(counts) as f:
         reads = sum("process_vm_readv(" in line for line in f)
     print(f"musl: {reads} guarded reads, {more} events")
-    assert more > 9000 and reads < 3 * more, (reads, more)
+    assert more > 9000 and reads < more // 4, (reads, more)
 
 
 def _has_ended(pid):
@@ -155,6 +156,36 @@ def a_killed_recorder_leaves_a_recording():
     r = blocks_of(path)
     assert r["events"] > alive["events"] and r["arguments"][0] == WORKER, r["arguments"]
     assert r["missing"]["definitions"] == r["depth"]["undefined"] == 0, r["missing"]
+
+
+def a_killed_recorder_that_nobody_waits_for(folder):
+    """It stays a zombie, as under a first process of a container that waits for no one. Where the program ends by
+    itself, only what the recorder would have added is missing, and every reader says so."""
+    code = "import time; a = [bytes(9000) for _ in range(50)]; print(1, flush=True); input(); b = [bytes(9000) for _ in range(70)]"
+    for ends in "by itself", "killed":
+        path, recorder = start_record(["/usr/bin/python3", "-c", code], "--malloc=malloc", path=str(folder / "run.sonde"), stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        recorder.stdout.readline()
+        program = child_of(recorder.pid)
+        alive = blocks_of(path)
+        assert not alive["finished"] and "recorder" not in alive["missing"], alive["missing"]
+        os.kill(recorder.pid, signal.SIGKILL)
+        until(lambda: _has_ended(recorder.pid), "the recorder is a zombie")
+        if ends == "killed":
+            os.kill(program, signal.SIGKILL)
+        recorder.stdin.close()
+        until(lambda: _has_ended(program), "the program has ended")
+        r = blocks_of(path)
+        lost = {"recorder": True} if ends == "by itself" else {"recorder": True, "newest_events": True}
+        assert {key: value for key, value in r["missing"].items() if value} == lost, (ends, r["missing"])
+        assert "incomplete: its recorder was killed" in try_sonde("events", path).stderr
+        assert ("1 orphaned recording," in sonde("clean", folder)) == (ends == "killed")
+        if ends == "by itself":
+            assert r["finished"] and "wait_status" not in r and r["arguments"][0] == "/usr/bin/python3", r
+            assert r["depth"]["undefined"] == 0 and r["depth"]["complete"] == r["allocated"]["blocks"], r["depth"]
+            assert r["allocated"]["bytes"] > 120 * 9000 and r["duration_ns"] > alive["duration_ns"], r["duration_ns"]
+        recorder.wait()
+        os.unlink(path)
 
 
 def _live(seconds, threads, *pause):
@@ -319,7 +350,7 @@ def statuses_are_the_commands_own():
     assert done.returncode == 126 and not os.path.exists(path), done
     assert record_blocks(["true"], path="/no/such/folder/x.sonde")[1].returncode == 125
     existing = fresh()
-    open(existing, "w").close()
+    pathlib.Path(existing).write_text("not a recording")
     assert record_blocks(["true"], path=existing)[1].returncode == 125
     done = record_blocks([compile_c("int main(void) { return 0; }", "-static")])[1]
     assert done.returncode == 125 and b"statically linked" in done.stderr, done

@@ -5,6 +5,7 @@ pid namespace; threads and shared objects by the thousand. Each must be read who
 import atexit
 import json
 import os
+import platform
 import pathlib
 import resource
 import shutil
@@ -179,6 +180,35 @@ def musl_static(folder):
     needs("musl-gcc")
     check_musl(folder, "-static")
     return "a static program of musl"
+
+
+NO_ROWS = """
+#include <stdio.h>
+#include <unistd.h>
+/* So much code that the rows of the start-up code are less than a 512th of it. */
+__asm__(".text; .fill 400000, 1, 0x90");
+static int (*volatile call[2])(int);
+__attribute__((noinline)) static int inner(int n) { volatile char room[n + 8]; room[0] = (char)n;
+  puts("ready"); fflush(stdout); pause(); return room[0]; }
+__attribute__((noinline)) static int middle(int n) { return n > 3 ? call[1](n) * 3 : call[0](n + 1) + 2; }
+int main(int argc, char **argv) { (void)argv; call[0] = middle; call[1] = inner; return middle(argc) + 1; }
+"""
+
+
+def no_rows(folder):
+    """A browser's code has frame pointers and no unwind information, and calls through pointers."""
+    for name, options in (("pointers", ["-fno-omit-frame-pointer"]), ("nothing", ["-fomit-frame-pointer"])):
+        if name == "nothing" and platform.machine() != "x86_64":
+            continue
+        compile_c(NO_ROWS, "-O1", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", *options, out=folder / name)
+        process = start_ready([str(folder / name)])
+        until(lambda: set(states_of(process.pid).values()) == {"S"}, "it waits")
+        (thread,) = look(process.pid)["threads"]
+        names = [frame.get("function") for frame in thread["frames"]]
+        own = [name for name in names if name in ("inner", "middle", "main")]
+        assert thread["complete"] and own == ["inner", *["middle"] * 4, "main"], thread
+        kill(process)
+    return "code without unwind information, with and without frame pointers"
 
 
 FRAMES = """
@@ -411,6 +441,6 @@ def names_that_drive_terminals(folder):
     return "names with control characters"
 
 
-run_cases([deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended, musl, musl_static,
+run_cases([deleted, replaced, from_memory, in_memfd, in_container, main_thread_ended, musl, musl_static, no_rows,
            compressed_frames, jump_after_inlined, go, many_threads, many_objects, perf_map_rewritten,
            names_that_drive_terminals])

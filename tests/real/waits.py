@@ -24,6 +24,24 @@ def near(told, true, what, delays):
     assert abs(told - true) < 0.05 * true + 0.06 + 3 * delays.worst, (what, told, true)
 
 
+def kinds_of_futex_waits():
+    """By name of the thread: what it waits for, as the source of the program says."""
+    path, said = record([build("wait_kinds")], "--wall", text=True)
+    assert said.returncode == 0, said.stderr
+    main = said.stdout.strip()
+    longest = {}
+    for w in waits(path)["waits"]:
+        if w["time_ns"] > longest.get(w["thread"], {"time_ns": 0})["time_ns"]:
+            longest[w["thread"]] = w
+    kinds = {name: w.get("for") for name, w in longest.items()}
+    expected = {"reader": "a lock", "writer": "a lock", "upgrader": "a lock", "cond": "a condition variable",
+                "sem": "a semaphore", "barrier": "a barrier", "join": "the end of a thread"}
+    assert {name: kinds.get(name) for name in expected} == expected, kinds
+    assert str(longest["reader"]["owner"]) == str(longest["writer"]["owner"]) == main, longest
+    assert longest["reader"]["lock"] == longest["writer"]["lock"] != longest["upgrader"]["lock"], longest
+    assert "owner" not in longest["upgrader"], longest  # a reader, which the lock does not name
+
+
 def known_waits():
     seconds, program = draw.uniform(2, 3), build("waits")
     with Delays() as delays:

@@ -8,6 +8,7 @@
  */
 #include "agent/agent.h"
 
+#include "agent/seccomp.h"
 #include "arch/arch.h"
 #include "os/os.h"
 #include "record/definitions.h"
@@ -22,27 +23,28 @@ void agent_real(const char *const *names, uint64_t *addresses, int count) {
   os_symbols((uint64_t)(uintptr_t)&agent_ready, names, addresses, count);
 }
 
-bool agent_in_recorded_process(void) {
-  const shm_control_t *control = writer_control();
-  return control && control->pid == (uint32_t)os_pid();
-}
+bool agent_in_recorded_process(void) { return writer_is_of_process(writer_control()); }
 
 static void start_recording(void) {
   static char settings[4096], preload[4096];
   if (!environment_take(settings, preload, sizeof settings)) return;
   if (arch_on_valgrind()) return; /* see emulator.c */
+  if (seccomp_is_unknown()) return;
   if (!frame_table_init() || !stack_table_init()) return;
   definitions_start();
   static char own[256];
   if (!follow_settings(settings, own, sizeof own) || writer_start(own) != 0) return;
+  seccomp_attached();
   writer_process();
+  thread_started();
   sensor_start();
   if (emulator_is_this()) emulator_report("qemu");
-  writer_control()->own_malloc = malloc_is_executables();
+  writer_control()->own_malloc = malloc_is_hidden();
 }
 
 NOINLINE void agent_start(void) {
   static int32_t owner;
+  os_before_start();
   int32_t self = os_tid();
   uint32_t none = 0;
   if (!cas_acq_rel(&starting, &none, 1u)) {
@@ -74,12 +76,16 @@ __attribute__((constructor)) static void at_start(void) {
   agent_enter();
   if (!agent_in_recorded_process()) return;
   sensor_hook();
+  follow_forks();
 }
 
 /* A living recorder collects the open chunks, also events after this. */
 __attribute__((destructor)) static void at_end(void) {
   const shm_control_t *control = writer_control();
   if (!agent_in_recorded_process()) return;
+  threads_end();
   sensor_stop();
-  if (!os_process_alive((pid_t)control->recorder_pid)) writer_finish();
+  if (writer_has_recorder(control)) return;
+  writer_finish();
+  writer_finish_header();
 }

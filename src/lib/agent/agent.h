@@ -14,6 +14,8 @@
 #ifndef SONDE_AGENT_AGENT_H
 #define SONDE_AGENT_AGENT_H
 
+#include <sys/types.h>
+
 #include "base/bits.h"
 
 #define AGENT_SETTINGS "SONDE_RECORD"
@@ -31,10 +33,15 @@ static ALWAYS_INLINE void agent_enter(void) {
  * bytes, and the agent's path to PRELOAD. Returns false if there were none. */
 bool environment_take(char *settings, char *preload, uint64_t size);
 
-/* A copy of ENVIRONMENT with the removed variables restored. NULL on out of memory, and if
- * ENVIRONMENT has them. Release with environment_free. */
-char **environment_with_agent(char *const *environment);
-/* A copy without the agent and its settings. NULL on out of memory, and if there are none. */
+/* The path by which the loader found the agent. */
+const char *environment_agent(void);
+
+/* A copy of ENVIRONMENT for the file PROGRAM (NULL: unknown), with the settings, the runtime of the
+ * program's sanitizer, and the path AGENT behind it preloaded. NULL on out of memory, and if
+ * ENVIRONMENT already contains all of these. Release with environment_free. */
+char **environment_with_agent(char *const *environment, const char *program, const char *agent);
+/* A copy without the agent and its settings. NULL on out of memory, and if ENVIRONMENT contains
+ * neither. */
 char **environment_without_agent(char *const *environment);
 void environment_free(char **environment);
 bool environment_has(char *const *environment, const char *name);
@@ -47,8 +54,31 @@ bool emulator_is_this(void);
 /* True if the program executed with ENVIRONMENT is valgrind. */
 bool emulator_is_next(char *const *environment);
 
-/* Reports to the recorder that the emulator NAME takes over; NULL: it did not. */
+/* Reports to the recorder that the emulator NAME takes over; NULL: no emulator took over. */
 void emulator_report(const char *name);
+
+/* ---- the next program (next.c) ------------------------------------------------------------ */
+
+#define NEXT_DESCRIPTORS "/proc/self/fd/"
+
+typedef struct next {
+  bool wanted;              /* the program is to be recorded */
+  char *const *environment; /* for the program */
+  char **own;               /* NULL, or the same if it is a copy */
+  int agent_fd;             /* a descriptor that it inherits; -1: none */
+  bool unreachable;         /* it cannot open the agent's file */
+} next_t;
+
+/* Prepares the execution of PROGRAM (NULL: unknown) with ENVIRONMENT. Release NEXT if this process
+ * continues. */
+void next_prepare(next_t *next, const char *program, char *const *environment);
+void next_release(const next_t *next);
+
+/* Tells the recorder that this process executes FILE (false: the recorder cannot be reached); that
+ * the process PID of this pid namespace does; or that the call has failed. */
+bool next_announce(const next_t *next, const char *file);
+void next_announce_spawned(const next_t *next, pid_t pid, const char *file);
+void next_announce_failure(void);
 
 /* ---- children ----------------------------------------------------------------------------- */
 
@@ -56,9 +86,25 @@ void emulator_report(const char *name);
 bool follow_in(const char *settings);
 bool follow_is_on(void);
 
+/* If children are followed: a forked child requests its recording at once. After libc's start. */
+void follow_forks(void);
+/* Sends REQUEST to the recorder and waits until it has read it. Returns false if the recorder
+ * cannot be reached. */
+bool follow_notify(const char *request);
+
+/* Requests a descriptor of the agent's file from the recorder; negative on failure. */
+int follow_open_agent(void);
+
 /* Copies the settings of this process's recording to OWN, of SIZE bytes; requests a recording from
- * the recorder if necessary. Returns false if there is none. */
+ * the recorder if necessary. Returns false if this process has no recording. */
 bool follow_settings(const char *settings, char *own, uint64_t size);
+
+/* ---- threads (thread.c) -------------------------------------------------------------------- */
+
+/* The calling thread starts. */
+void thread_started(void);
+/* The process ends: notes the CPU time of all its threads. */
+void threads_end(void);
 
 /* ---- the real functions ------------------------------------------------------------------- */
 
@@ -69,7 +115,7 @@ void agent_real(const char *const *names, uint64_t *addresses, int count);
  * as musl's calloc does, agent_calls_back is set. */
 extern HIDDEN bool agent_calls_back;
 void malloc_find_real(void);
-bool malloc_is_executables(void); /* it defines malloc, so the agent's is not called */
+bool malloc_is_hidden(void); /* an image before the agent defines malloc, so it is called */
 void malloc_try(void);
 void exec_find_real(void);
 void thread_find_real(void);

@@ -3,10 +3,11 @@
  * Programs that the CPU does not execute directly.
  *
  * valgrind translates its program, has its own allocator for it, replaces some system calls, and
- * reports the agent's reads of memory. So the agent would appear in its results and is not passed
- * on to it. The launcher executes the tool with a variable of its own in the environment, and the
- * program under the tool never sees the agent. If the agent runs under valgrind nevertheless,
- * because the launcher could not load it, it passes every call on and does nothing else.
+ * reports the agent's reads of memory. The agent would appear in valgrind's results, so it is not
+ * passed on to that program. The launcher executes the tool with a variable of its own in the
+ * environment, and the program under the tool never sees the agent. If the agent runs under
+ * valgrind nevertheless, because the launcher could not load it, it passes every call on and does
+ * nothing else.
  *
  * qemu's user mode is recorded like other programs. Its guest, whose ld.so cannot load an agent of
  * another machine, must not find the agent in its environment.

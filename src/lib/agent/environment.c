@@ -11,19 +11,15 @@
 
 #include <string.h>
 
+#include "agent/seccomp.h"
 #include "arch/arch.h"
+#include "base/text.h"
+#include "image/elf/sanitizer.h"
 #include "os/os.h"
 
 #define PRELOAD "LD_PRELOAD"
 
 static char taken_settings[4096], taken_preload[4096];
-
-static uint64_t length(const char *text) {
-  uint64_t n = 0;
-  while (text[n])
-    n++;
-  return n;
-}
 
 static bool copy_text(char *out, const char *from, uint64_t count, uint64_t size) {
   if (count + 1 > size) return false;
@@ -34,7 +30,7 @@ static bool copy_text(char *out, const char *from, uint64_t count, uint64_t size
 
 /* The value of VARIABLE if it is NAME=value, otherwise NULL. */
 static char *value_of(char *variable, const char *name) {
-  uint64_t n = length(name);
+  uint64_t n = text_length(name);
   for (uint64_t i = 0; i < n; i++)
     if (variable[i] != name[i]) return NULL;
   return variable[n] == '=' ? variable + n + 1 : NULL;
@@ -82,8 +78,18 @@ static char *agent_in(char *value) {
   uint64_t n;
   if (!*path) return value; /* the recorder puts it first */
   for (char *at = value; *at; at += n + (at[n] != 0))
-    if ((n = first_path(at)) && n == length(path) && memcmp(at, path, n) == 0) return at;
+    if ((n = first_path(at)) && n == text_length(path) && memcmp(at, path, n) == 0) return at;
   return NULL;
+}
+
+/* Removes the sanitizer's runtime that the launcher put before the agent in the list in VALUE. All
+ * preloads of the user's come after the agent. */
+static void remove_runtime(char *value) {
+  char *at = agent_in(value), *runtime = at;
+  if (!at || at == value) return;
+  for (runtime--; runtime > value && runtime[-1] != ':' && runtime[-1] != ' ';)
+    runtime--;
+  if (sanitizer_is_runtime(runtime)) memmove(runtime, at, text_length(at) + 1);
 }
 
 /* Removes the agent's path from the list in VALUE. */
@@ -93,7 +99,14 @@ static void remove_preload(char *value) {
   char *rest = at + first_path(at);
   if (*rest) rest++;
   if (!*rest && at > value) at--; /* and the separator before it */
-  memmove(at, rest, length(rest) + 1);
+  memmove(at, rest, text_length(rest) + 1);
+}
+
+/* Closes the descriptor by which the loader opened the agent (next.c); true if there was one. */
+static bool close_inherited(const char *path) {
+  const char *number = text_after(path, NEXT_DESCRIPTORS);
+  if (number) os_close((int)decimal_read(&number));
+  return number != NULL;
 }
 
 bool environment_take(char *settings, char *preload, uint64_t size) {
@@ -101,16 +114,20 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
   bool have_settings = false;
   settings[0] = 0;
   const char *path = own_path();
-  if (!copy_text(preload, path, length(path), size)) preload[0] = 0;
+  if (!copy_text(preload, path, text_length(path), size)) preload[0] = 0;
   for (char **at = from; at && *at && !have_settings; at++)
     if ((value = value_of(*at, AGENT_SETTINGS)))
-      have_settings = copy_text(settings, value, length(value), size);
-  bool stays = have_settings && follow_in(settings) && !emulator_is_this();
+      have_settings = copy_text(settings, value, text_length(value), size);
+  bool inherited = close_inherited(path);
+  bool stays = have_settings && follow_in(settings) && !emulator_is_this() && !inherited;
   for (; from && *from; from++) {
     bool keep = true;
     if (value_of(*from, AGENT_SETTINGS)) {
       keep = stays;
+    } else if (value_of(*from, AGENT_SECCOMP)) {
+      keep = false;
     } else if ((value = value_of(*from, PRELOAD))) {
+      remove_runtime(value);
       if (!*preload) copy_text(preload, value, first_path(value), size);
       if (!stays) remove_preload(value);
       keep = *value != 0;
@@ -119,8 +136,8 @@ bool environment_take(char *settings, char *preload, uint64_t size) {
   }
   if (to) *to = NULL;
   if (!have_settings || !*preload) return false;
-  copy_text(taken_settings, settings, length(settings), sizeof taken_settings);
-  copy_text(taken_preload, preload, length(preload), sizeof taken_preload);
+  copy_text(taken_settings, settings, text_length(settings), sizeof taken_settings);
+  copy_text(taken_preload, preload, text_length(preload), sizeof taken_preload);
   return true;
 }
 
@@ -169,7 +186,7 @@ static char **new_environment(uint64_t count, uint64_t texts, char **text) {
 }
 
 static char *append(char *out, const char *text) {
-  uint64_t n = length(text);
+  uint64_t n = text_length(text);
   memcpy(out, text, n + 1);
   return out + n;
 }
@@ -205,30 +222,75 @@ bool environment_has(char *const *environment, const char *name) {
   return can_be_read(environment) && find(environment, name, &count);
 }
 
-char **environment_with_agent(char *const *environment) {
-  uint64_t count, n = 0;
-  if (!can_be_read(environment) || find(environment, AGENT_SETTINGS, &count)) return NULL;
-  const char *others = find(environment, PRELOAD, &count);
-  if (!others) others = "";
-  char *text,
-      **out = new_environment(
-          count + 2, length(taken_settings) + length(taken_preload) + length(others) + 64, &text);
-  if (!out) return NULL;
-  for (uint64_t i = 0; i < count; i++)
-    if (!value_of(environment[i], PRELOAD)) out[n++] = environment[i];
-  out[n++] = text;
-  text = append(append(text, AGENT_SETTINGS "="), taken_settings) + 1;
-  out[n++] = text;
-  text = append(append(text, PRELOAD "="), taken_preload);
-  if (*others) append(append(text, ":"), others);
-  return out;
+const char *environment_agent(void) { return taken_preload; }
+
+static bool starts_with_path(const char *list, const char *path) {
+  uint64_t n = text_length(path);
+  return first_path(list) == n && memcmp(list, path, n) == 0;
 }
 
 /* The preloads in VALUE behind the agent, which is the first. */
 static const char *other_preloads(const char *value) {
-  uint64_t n = length(taken_preload);
-  if (first_path(value) != n || memcmp(value, taken_preload, n) != 0) return value;
+  if (!starts_with_path(value, taken_preload)) return value;
+  uint64_t n = text_length(taken_preload);
   return value[n] ? value + n + 1 : "";
+}
+
+/* Appends the preload for a program whose sanitizer's RUNTIME, a list that starts with it, comes
+ * first. OTHERS are the program's own preloads. */
+static void append_preload(char *text, const char *runtime, const char *agent, const char *others) {
+  text = append(text, PRELOAD "=");
+  uint64_t n = first_path(runtime);
+  memcpy(text, runtime, n);
+  text += n;
+  if (n) *text++ = ':';
+  text = append(text, agent);
+  if (*others) append(append(text, ":"), others);
+}
+
+/* A copy of ENVIRONMENT, of COUNT variables, with the description of the seccomp filters. */
+static char **environment_with_hint(char *const *environment, uint64_t count, const char *hint) {
+  char *text, **out = new_environment(count + 1, text_length(hint) + 64, &text);
+  if (!out) return NULL;
+  memcpy(out, environment, count * sizeof *out);
+  out[count] = text;
+  append(append(text, AGENT_SECCOMP "="), hint);
+  return out;
+}
+
+char **environment_with_agent(char *const *environment, const char *program, const char *agent) {
+  uint64_t count, n = 0;
+  char name[SANITIZER_NAME_MAX];
+  if (!can_be_read(environment)) return NULL;
+  const char *settings = find(environment, AGENT_SETTINGS, &count);
+  const char *preload = find(environment, PRELOAD, &count);
+  const char *others = preload ? other_preloads(preload) : "";
+  bool needs = program && sanitizer_of_program(program, name);
+  const char *runtime = needs ? name : sanitizer_in_list(others);
+  const char *hint = seccomp_hint();
+  bool is_there = settings && text_equal(agent, taken_preload);
+  if (is_there && (!runtime || others == preload))
+    return *hint ? environment_with_hint(environment, count, hint) : NULL;
+  if (!runtime) runtime = "";
+  char *text, **out = new_environment(count + 3,
+                                      text_length(taken_settings) + text_length(agent) +
+                                          text_length(others) + first_path(runtime) +
+                                          text_length(hint) + 128,
+                                      &text);
+  if (!out) return NULL;
+  for (uint64_t i = 0; i < count; i++)
+    if (!value_of(environment[i], PRELOAD)) out[n++] = environment[i];
+  if (*hint) {
+    out[n++] = text;
+    text = append(append(text, AGENT_SECCOMP "="), hint) + 1;
+  }
+  if (!settings) {
+    out[n++] = text;
+    text = append(append(text, AGENT_SETTINGS "="), taken_settings) + 1;
+  }
+  out[n++] = text;
+  append_preload(text, runtime, agent, others);
+  return out;
 }
 
 char **environment_without_agent(char *const *environment) {
@@ -236,7 +298,7 @@ char **environment_without_agent(char *const *environment) {
   if (!can_be_read(environment) || !find(environment, AGENT_SETTINGS, &count)) return NULL;
   const char *preload = find(environment, PRELOAD, &count);
   const char *others = preload ? other_preloads(preload) : "";
-  char *text, **out = new_environment(count, length(others) + 64, &text);
+  char *text, **out = new_environment(count, text_length(others) + 64, &text);
   if (!out) return NULL;
   for (uint64_t i = 0; i < count; i++)
     if (!value_of(environment[i], PRELOAD) && !value_of(environment[i], AGENT_SETTINGS))

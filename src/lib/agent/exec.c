@@ -2,15 +2,20 @@
  *
  * The exec functions: a recorded process that replaces its program (the last line of a wrapper
  * script, env, nice) stays recorded. In all other processes, vfork children included, and in
- * posix_spawn, these call the real functions: children run without the agent, whose settings were
- * removed from the environment at start, unless children are followed. All of them end in the real
- * execve, execvpe, fexecve or execveat.
+ * posix_spawn, these functions only call the real ones. Children then run without the agent, whose
+ * settings were removed from the environment at start, unless children are followed. All exec
+ * functions end in the real execve, execvpe, fexecve or execveat.
+ *
+ * The new program's file is read before the call, since a sanitizer's runtime must be preloaded
+ * before the agent (image/elf/sanitizer.h).
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stddef.h>
 
 #include "agent/agent.h"
+#include "base/text.h"
 #include "os/os.h"
 #include "record/writer.h"
 
@@ -50,59 +55,105 @@ static void set_executing(uint32_t is) {
   if (agent_in_recorded_process()) store_relaxed(&writer_control()->executing, is);
 }
 
-/* The environment for the new program. *OWN is to be freed if the exec fails. */
-static strings_t prepare_exec(strings_t environment, char ***own) {
+static bool has_slash(const char *file) { return text_base_name(file) != file; }
+
+/* Appends the end of a path at AT in OUT; false if it does not fit. */
+static bool append_name(char out[PATH_MAX], char *at, const char *name) {
+  for (; at < out + PATH_MAX; at++, name++)
+    if (!(*at = *name)) return true;
+  return false;
+}
+
+/* The path of FILE, as execvp searches it in PATH; OUT if it is found there, NULL if not. */
+static const char *search(const char *file, char out[PATH_MAX]) {
+  const char *path = NULL;
+  if (has_slash(file)) return file;
+  for (strings_t e = current(); e && *e && !path; e++)
+    path = text_after(*e, "PATH=");
+  while (path && *path) {
+    char *at = out;
+    for (; *path && *path != ':' && at < out + PATH_MAX - 1; path++)
+      *at++ = *path;
+    path += *path == ':';
+    if (at > out) *at++ = '/'; /* otherwise the current folder */
+    int fd = append_name(out, at, file) ? os_open_read(out) : -1;
+    if (fd < 0) continue;
+    os_close(fd);
+    return out;
+  }
+  return NULL;
+}
+
+/* The path of PATH in the folder FD; of FD itself if PATH is empty. */
+static const char *path_of(int fd, const char *path, char out[PATH_MAX]) {
+  if (fd < 0 || *path == '/') return path;
+  char *at = decimal_append(text_append(out, NEXT_DESCRIPTORS), (uint64_t)fd);
+  if (*path) *at++ = '/';
+  return append_name(out, at, path) ? out : NULL;
+}
+
+/* The environment for the new program, the file PROGRAM. Release NEXT if the exec fails. */
+static strings_t prepare_exec(const char *program, strings_t environment, next_t *next) {
   agent_enter();
-  bool wanted = agent_in_recorded_process() || follow_is_on();
-  *own = NULL;
-  if (!wanted) return environment;
-  set_executing(1);
-  bool emulated = emulator_is_next(environment);
-  if (emulated) emulator_report("valgrind");
-  *own = emulated ? environment_without_agent(environment) : environment_with_agent(environment);
-  return *own ? *own : environment;
+  next->wanted = agent_in_recorded_process() || follow_is_on();
+  if (!next->wanted) return environment;
+  next_prepare(next, program, environment);
+  set_executing(next_announce(next, program) ? SHM_EXECUTING : SHM_EXECUTING_APART);
+  return next->environment;
 }
 
 /* Reached only if the exec has failed. */
-static int exec_failed(int result, char **own) {
+static int exec_failed(int result, const next_t *next) {
+  if (!next->wanted) return result;
   emulator_report(NULL);
   set_executing(0);
-  if (own) environment_free(own);
+  next_announce_failure();
+  next_release(next);
   return result;
 }
 
 EXPORT int execve(const char *path, strings_t argv, strings_t envp) {
-  char **own;
-  strings_t environment = prepare_exec(envp, &own);
-  return exec_failed(real.execve ? real.execve(path, argv, environment) : missing(), own);
+  next_t next;
+  strings_t environment = prepare_exec(path, envp, &next);
+  return exec_failed(real.execve ? real.execve(path, argv, environment) : missing(), &next);
 }
 
 EXPORT int execvpe(const char *file, strings_t argv, strings_t envp) {
-  char **own;
-  strings_t environment = prepare_exec(envp, &own);
-  return exec_failed(real.execvpe ? real.execvpe(file, argv, environment) : missing(), own);
+  next_t next;
+  char path[PATH_MAX];
+  strings_t environment = prepare_exec(search(file, path), envp, &next);
+  return exec_failed(real.execvpe ? real.execvpe(file, argv, environment) : missing(), &next);
 }
 
 EXPORT int fexecve(int fd, strings_t argv, strings_t envp) {
-  char **own;
-  strings_t environment = prepare_exec(envp, &own);
-  return exec_failed(real.fexecve ? real.fexecve(fd, argv, environment) : missing(), own);
+  next_t next;
+  char path[PATH_MAX];
+  strings_t environment = prepare_exec(path_of(fd, "", path), envp, &next);
+  return exec_failed(real.fexecve ? real.fexecve(fd, argv, environment) : missing(), &next);
 }
 
 EXPORT int execveat(int fd, const char *path, strings_t argv, strings_t envp, int flags) {
-  char **own;
-  strings_t environment = prepare_exec(envp, &own);
+  next_t next;
+  char program[PATH_MAX];
+  strings_t environment = prepare_exec(path_of(fd, path, program), envp, &next);
   return exec_failed(real.execveat ? real.execveat(fd, path, argv, environment, flags) : missing(),
-                     own);
+                     &next);
 }
 
 /* The child gets the agent only if children are followed. */
 static int spawn(spawn_t *function, pid_t *pid, const char *path, const void *actions,
                  const void *attributes, strings_t argv, strings_t envp) {
+  char program[PATH_MAX];
   if (!function) return ENOSYS;
-  char **own = follow_is_on() ? environment_with_agent(envp) : NULL;
-  int status = function(pid, path, actions, attributes, argv, own ? own : envp);
-  if (own) environment_free(own);
+  if (!follow_is_on()) return function(pid, path, actions, attributes, argv, envp);
+  const char *found = function == real.posix_spawnp ? search(path, program) : path;
+  next_t next;
+  pid_t child;
+  next_prepare(&next, found, envp);
+  int status = function(&child, path, actions, attributes, argv, next.environment);
+  if (status == 0) next_announce_spawned(&next, child, found);
+  if (status == 0 && pid) *pid = child;
+  next_release(&next);
   return status;
 }
 

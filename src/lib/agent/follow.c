@@ -2,17 +2,19 @@
  *
  * Children of the recorded program, recorded to files of their own (sonde record --follow).
  *
- * The settings then also name the recorder's socket. They and the preload stay in the environment,
- * so a child that executes a program by any call has them; a call with another environment gets
- * them added (exec.c). A child requests its own recording from the recorder: at its start if it has
- * executed a program, at its first event if it was forked. A forked child has its parent's stack
- * tables and records them first. A vfork child shares its parent's memory: its events before exec
- * are recorded as its parent's.
+ * With --follow the settings also name the recorder's socket. The settings and the preload stay in
+ * the environment, so a child that executes a program has them. If a call of exec passes another
+ * environment, they are added to it (exec.c). A child requests its own recording from the recorder:
+ * at its start if it has executed a program; if it was forked, in the C library's fork, which calls
+ * the handlers below. A child that was forked by a system call does so at its first event. A forked
+ * child has its parent's stack tables and records them first. A vfork child shares its parent's
+ * memory: its events before exec are recorded as its parent's.
  */
 #include "agent/agent.h"
 
 #include <string.h>
 
+#include "agent/seccomp.h"
 #include "base/text.h"
 #include "os/os.h"
 #include "record/definitions.h"
@@ -20,25 +22,7 @@
 #include "record/extended.h"
 #include "sensor/sensor.h"
 
-#define SETTINGS_MAX 256u
-
-static char recorder_name[SETTINGS_MAX]; /* of its socket; "": children are not followed */
-
-/* The text behind the first COUNT colons; NULL if there are fewer. */
-static const char *after_colons(const char *text, int count) {
-  for (; count; text++) {
-    if (!*text) return NULL;
-    count -= *text == ':';
-  }
-  return text;
-}
-
-static uint64_t length(const char *text) {
-  uint64_t n = 0;
-  while (text[n])
-    n++;
-  return n;
-}
+static settings_t recorder; /* from the environment; zeros: none */
 
 static bool copy(char *out, const char *from, uint64_t size, uint64_t room) {
   if (size + 1 > room) return false;
@@ -47,13 +31,26 @@ static bool copy(char *out, const char *from, uint64_t size, uint64_t room) {
   return true;
 }
 
-bool follow_in(const char *settings) { return after_colons(settings, 4) != NULL; }
-bool follow_is_on(void) { return recorder_name[0] != 0; }
+bool follow_in(const char *text) {
+  settings_t settings;
+  return settings_read(text, &settings) && settings.follow;
+}
+
+bool follow_is_on(void) { return recorder.follow; }
+
+bool follow_notify(const char *request) {
+  char answer[64];
+  return settings_request(recorder.socket, recorder.token, request, answer, sizeof answer) >= 0;
+}
+
+int follow_open_agent(void) {
+  return settings_descriptor(recorder.socket, recorder.token, SETTINGS_AGENT);
+}
 
 /* Requests a recording of this process. */
 static bool request_recording(char *own, uint64_t room) {
   char reply[SETTINGS_MAX];
-  ssize_t n = os_socket_request(recorder_name, "follow\n", reply, sizeof reply - 1);
+  ssize_t n = settings_request(recorder.socket, recorder.token, "follow", reply, sizeof reply - 1);
   static const char good[] = "ok\nsettings ";
   if (n <= (ssize_t)sizeof good || memcmp(reply, good, sizeof good - 1) != 0) return false;
   uint64_t size = (uint64_t)n - (sizeof good - 1);
@@ -75,7 +72,7 @@ static void record_late_start(void) {
   writer_leave(s);
 }
 
-/* The first event of a forked child. */
+/* In a forked child. */
 static bool join(void) {
   char own[SETTINGS_MAX];
   writer_global_t *g = writer_global;
@@ -84,17 +81,54 @@ static bool join(void) {
   if (!request_recording(own, sizeof own)) return false;
   sensor_after_fork();
   if (writer_start(own) != 0) return false;
+  seccomp_attached();
   definitions_write_all();
   writer_process();
   record_late_start();
+  thread_started();
   sensor_restart();
   return true;
 }
 
-bool follow_settings(const char *settings, char *own, uint64_t room) {
-  const char *pid = after_colons(settings, 3), *name = after_colons(settings, 4);
-  if (name && copy(recorder_name, name, length(name), sizeof recorder_name)) writer_on_fork = join;
-  if (!pid || decimal_read(&pid) == (uint64_t)os_pid())
-    return copy(own, settings, length(settings), room);
+static void before_fork(void) { sensor_fork(true); }
+static void after_fork(void) { sensor_fork(false); }
+
+static void in_child(void) {
+  if (writer_global && !writer_global->control) (void)join();
+}
+
+/* pthread_atfork(3), under the name that glibc exports; its fourth argument is unused elsewhere. */
+void follow_forks(void) {
+  uint64_t atfork = os_libc_symbol("__register_atfork");
+  if (!atfork) atfork = os_libc_symbol("pthread_atfork");
+  if (!atfork || !follow_is_on()) return;
+  typedef void handler_t(void);
+  int (*add)(handler_t *, handler_t *, handler_t *, void *) =
+      (int (*)(handler_t *, handler_t *, handler_t *, void *))(uintptr_t)atfork;
+  (void)add(before_fork, after_fork, in_child, NULL);
+}
+
+/* True if this process is in the pid namespace of the recorder, which is a part of the socket's
+ * name (recorder/control.c). */
+static bool in_recorders_namespace(void) {
+  char link[40];
+  const char *own, *at = recorder.socket;
+  for (int slashes = 0; *at && slashes < 2; at++)
+    slashes += *at == '/';
+  if (os_read_link("/proc/self/ns/pid", link, sizeof link) < 0) return false;
+  own = text_after(link, "pid:[");
+  return own && decimal_read(&own) == decimal_read(&at);
+}
+
+/* Whether the recording of the settings is that of this process, which has executed a program. */
+static bool is_recorded_process(void) {
+  if (!recorder.pid) return true;
+  return recorder.pid == (uint32_t)os_pid() && (!recorder.follow || in_recorders_namespace());
+}
+
+bool follow_settings(const char *text, char *own, uint64_t room) {
+  if (!settings_read(text, &recorder)) return false;
+  if (recorder.follow) writer_on_fork = join;
+  if (is_recorded_process()) return copy(own, text, text_length(text), room);
   return follow_is_on() && request_recording(own, room);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * Exits from calls that run no exit hook: longjmp and related functions, and the catch of an
- * exception. The call tracer could infer them from later stack pointers, but not always whether a
- * call is inside an abandoned one or replaces it. Here the thread's next stack pointer is known in
- * advance.
+ * exception. The call tracer could infer such exits from later stack pointers. It would then not
+ * always know whether a later call is inside an abandoned call or replaces it. Here the thread's
+ * next stack pointer is known in advance.
  *
- * It is in the jmp_buf, at the same place in glibc and musl. glibc mangles it with a secret of the
- * process, which is found by letting setjmp fill a buffer at a known stack pointer. If two such
- * attempts disagree, nothing is reported, and the tracer uses later stack pointers.
+ * That stack pointer is in the jmp_buf, at the same place in glibc and musl. glibc mangles it with
+ * a secret of the process. To find the secret, sonde lets setjmp fill a buffer at a known stack
+ * pointer. If two such attempts disagree, nothing is reported, and the tracer uses later stack
+ * pointers.
  */
 #include "agent/agent.h"
 
+#include "os/os.h"
 #include "sensor/trace/trace.h"
 
 #define TARGET __attribute__((used)) HIDDEN
@@ -23,8 +25,10 @@ static struct {
   void (*longjmp_chk)(void *, int);
   void *(*begin_catch)(void *);
   void *(*objc_begin_catch)(void *);
-  uint64_t setjmp;
 } real;
+
+/* The C library's: a sanitizer's interceptor jumps to 0 before its runtime has started. */
+static uint64_t libc_setjmp;
 
 static struct {
   bool known;
@@ -41,7 +45,7 @@ static NOINLINE uint64_t fill(uint64_t *buffer) {
                    "movq %%rsp, %%r12\n\tcall *%2\n\tmovq %%rbx, %%rsp\n\taddq $128, %%rsp\n\t"
                    "movq %%r12, %0"
                    : "=r"(sp), "+D"(buffer)
-                   : "a"(real.setjmp)
+                   : "a"(libc_setjmp)
                    : "rbx", "r12", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "memory", "cc");
   return sp;
 }
@@ -51,7 +55,7 @@ static uint64_t unmix(uint64_t word) { return word; }
 static NOINLINE uint64_t fill(uint64_t *buffer) {
   uint64_t sp;
   register uint64_t *x0 __asm__("x0") = buffer;
-  register uint64_t x9 __asm__("x9") = real.setjmp;
+  register uint64_t x9 __asm__("x9") = libc_setjmp;
   __asm__ volatile("mov %0, sp\n\tblr x9"
                    : "=&r"(sp), "+r"(x0), "+r"(x9)
                    :
@@ -72,7 +76,8 @@ static uint64_t try_at(unsigned depth, bool *plain) {
 
 static void find_secret(void) {
   bool plain, again;
-  if (!real.setjmp) return;
+  libc_setjmp = os_libc_symbol("_setjmp");
+  if (!libc_setjmp) return;
   uint64_t value = try_at(0, &plain);
   secret.known = try_at(1, &again) == value && plain == again;
   secret.plain = plain;
@@ -81,8 +86,7 @@ static void find_secret(void) {
 
 void jump_find_real(void) {
   static const char *const names[] = {"longjmp",       "_longjmp",          "siglongjmp",
-                                      "__longjmp_chk", "__cxa_begin_catch", "objc_begin_catch",
-                                      "_setjmp"};
+                                      "__longjmp_chk", "__cxa_begin_catch", "objc_begin_catch"};
   _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
   find_secret();

@@ -34,18 +34,13 @@ void malloc_find_real(void) {
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
 
-static bool read_start(const os_image_t *image, void *start) {
-  *(uint64_t *)start = image->start;
-  return false;
-}
-
-bool malloc_is_executables(void) {
+bool malloc_is_hidden(void) {
   static const char *const names[] = {"malloc"};
-  uint64_t first, executable = 0;
+  uint64_t first;
   os_image_t image;
   os_symbols(0, names, &first, 1);
-  os_images(read_start, &executable);
-  return first && os_image_of_pc(first, &image) && image.start == executable;
+  uint64_t own = (uint64_t)(uintptr_t)malloc_is_hidden;
+  return first && os_image_of_pc(own, &image) && (first < image.start || first >= image.end);
 }
 
 void malloc_try(void) {

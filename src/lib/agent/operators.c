@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * C++ operators new and delete. If the allocator's library defines its own (jemalloc, tcmalloc,
- * mimalloc), they do not call malloc and free. Those of libstdc++ and libc++ do; then each function
- * here is one jump to the real one and leaves no frame on the stack.
+ * C++ operators new and delete. If the allocator's library defines its own operators (jemalloc,
+ * tcmalloc, mimalloc), these do not call malloc and free. The operators of libstdc++ and libc++ do;
+ * for them each function here is one jump to the real operator and leaves no frame on the stack.
  *
  * A real operator new may throw through the agent, so nothing needs to be undone after its call. A
  * real operator delete may call free by name and is muted meanwhile.

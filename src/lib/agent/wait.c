@@ -9,8 +9,8 @@
  *
  * The functions have other names in C, since the system's headers declare the real ones.
  *
- * A thread that waits here is not signaled to read its registers (sensor/leaks/leaks.h): they are
- * all spilled to the stack.
+ * A thread that waits here is not signaled to read its registers (sensor/leaks/leaks.h), because
+ * all of them have been spilled to its stack.
  *
  * Nothing after the real call can change errno. A call that never returns (a canceled thread, a
  * longjmp out of a handler) leaves its thread in the waiting state.

@@ -21,6 +21,11 @@
 #define CALL_CALLER_FP      0
 #define CALL_RETURN_ADDRESS 8
 #define CALL_TRAMPOLINE     16
+#define CALL_SP             24
+#define CALL_BYTES          64
+
+/* The memory of all calls in progress, in one piece. */
+#define CALLS_BYTES (64u << 20)
 
 #ifndef __ASSEMBLER__
 #include <stdint.h>

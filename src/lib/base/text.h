@@ -17,6 +17,13 @@ static inline bool text_equal(const char *a, const char *b) {
   return *a == *b;
 }
 
+static inline size_t text_length(const char *text) {
+  size_t n = 0;
+  while (text[n])
+    n++;
+  return n;
+}
+
 /* The rest of TEXT after PREFIX; NULL if TEXT does not begin with it. */
 static inline const char *text_after(const char *text, const char *prefix) {
   while (*prefix)

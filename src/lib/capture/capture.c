@@ -35,7 +35,8 @@ static void walk_with_registers(regs_t *regs, bool exact, uint64_t from_sp,
     }
     unwind_step_t step = cfi_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
     if (step == STEP_NO_RULE) {
-      step = frame_pointer_step(MACHINE_HERE, &memory, walk_images(), regs);
+      rule_t rule;
+      step = inferred_step(MACHINE_HERE, &memory, walk_images(), regs, exact, &rule);
       capture->flags |= SONDE_FLAG_HEURISTIC;
     }
     exact = step == STEP_SIGNAL;

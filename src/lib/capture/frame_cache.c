@@ -37,9 +37,9 @@ static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const frame_cache_entr
   const uint64_t *at = stack_window_at(w, e->slot);
   return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));
 }
-static ALWAYS_INLINE READS_STACK bool chained_four_unchanged(const frame_cache_entry_t *e,
-                                                             const stack_window_t *w) {
-  if (LIKELY(entries_share_page(e)))
+static ALWAYS_INLINE READS_STACK bool
+chained_four_unchanged(const frame_cache_entry_t *e, const stack_window_t *w, bool with_calls) {
+  if (LIKELY(entries_share_page(e, with_calls)))
     return !(chained_changed(e, w) | chained_changed(e + 1, w) | chained_changed(e + 2, w) |
              chained_changed(e + 3, w));
   return !chained_changed(e, w) && !chained_changed(e + 1, w) && !chained_changed(e + 2, w) &&
@@ -48,29 +48,36 @@ static ALWAYS_INLINE READS_STACK bool chained_four_unchanged(const frame_cache_e
 
 /* Skips the unchanged entries from E to END, which are at least four and all chained. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
-skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end,
-             const stack_window_t *w) {
+skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end, const stack_window_t *w,
+             bool with_calls) {
   for (; e < end - 4; e += 4)
-    if (UNLIKELY(!chained_four_unchanged(e, w))) return e;
-  return LIKELY(chained_four_unchanged(end - 4, w)) ? end : e;
+    if (UNLIKELY(!chained_four_unchanged(e, w, with_calls))) return e;
+  return LIKELY(chained_four_unchanged(end - 4, w, with_calls)) ? end : e;
 }
 
-READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
-                                                                 const stack_window_t *w,
-                                                                 const frame_cache_entry_t *e) {
+static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
+skip_verified(const frame_cache_t *cache, const stack_window_t *w, const frame_cache_entry_t *e,
+              bool with_calls) {
   const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   while (e < last_four) {
     const frame_cache_entry_t *end = e + cache->chain_length[e - cache->entries];
     if (LIKELY(end - e >= 4)) {
-      e = skip_chained(e, end, w);
+      e = skip_chained(e, end, w, with_calls);
       if (UNLIKELY(e != end)) return e;
-    } else if (LIKELY(entries_unchanged(e, w, true)))
+    } else if (LIKELY(entries_unchanged(e, w, true, with_calls)))
       e += 4;
     else
       return e;
   }
-  return LIKELY(entries_unchanged(last_four, w, true)) ? last_four + 4 : e;
+  return LIKELY(entries_unchanged(last_four, w, true, with_calls)) ? last_four + 4 : e;
+}
+
+READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
+                                                                 const stack_window_t *w,
+                                                                 const frame_cache_entry_t *e) {
+  return UNLIKELY(cache->has_calls) ? skip_verified(cache, w, e, true)
+                                    : skip_verified(cache, w, e, false);
 }
 
 /* True if P is at an entry from *AT on and everything outside that entry is unchanged. *AT moves
@@ -208,20 +215,25 @@ READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *sta
   new_frames->first_cacheable = 0;
   stack_window_t *w = stack_at(stacks, here.sp);
   walk_step_t end = LIKELY(w) ? WALK_CALLER : WALK_FAULT;
+  bool after_call = false; /* The walk has just left a call of a trampoline. */
   while (LIKELY(end == WALK_CALLER)) {
-    if (LIKELY(here.slot && !here.exact))
+    if (LIKELY(here.slot && !here.exact && !after_call))
       end = walk_rules(&walk, new_frames, w, &here, epoch);
     else if (walk.count < limit) {
-      new_frames->first_cacheable = walk.count + 1;
+      if (!after_call) new_frames->first_cacheable = walk.count + 1;
       end = walk_frame(&walk, new_frames_at(new_frames, walk.count), w, &here, epoch, false);
       walk.inner = NULL;
     }
+    after_call = false;
     if (end == WALK_SLOW) {
-      new_frames->first_cacheable = walk.count;
-      walk.rule = 0;
       position_move(p, &here); /* P holds the frame register's value. */
       end = walk_slow_step(w, p);
       position_move(&here, p);
+      after_call = here.slot;
+      if (!after_call) {
+        new_frames->first_cacheable = walk.count;
+        walk.rule = 0;
+      }
       if (end != WALK_CALLER) break;
       w = stack_at(stacks, here.sp);
       if (UNLIKELY(!w)) end = WALK_FAULT;
@@ -305,6 +317,14 @@ static bool entry_id_is_valid(const frame_cache_entry_t *e, const frame_cache_en
   return info.pc == arch_strip(e->raw) || info.pc <= FRAME_TABLE_MARKERS;
 }
 
+/* True if the slots ascend from entry E to the next one on the stack. */
+static bool entry_is_in_order(const frame_cache_entry_t *e) {
+  const frame_cache_entry_t *next = e + 1;
+  while (next->bits & ENTRY_CALL)
+    next++;
+  return e->bits & ENTRY_CALL || e->slot < next->slot;
+}
+
 bool frame_cache_is_valid(const frame_cache_t *cache) {
   const frame_cache_entry_t *end = frame_cache_end(cache);
   if (cache->top > FRAME_CACHE_ENTRIES || end->slot != UINT64_MAX) return false;
@@ -312,7 +332,7 @@ bool frame_cache_is_valid(const frame_cache_t *cache) {
   for (uint32_t k = cache->top; k < FRAME_CACHE_ENTRIES; k++) {
     const frame_cache_entry_t *e = &cache->entries[k];
     unsigned chained = entry_is_chained(e) ? cache->chain_length[k + 1] + 1u : 0;
-    if (e->slot == 0 || e->slot >= e[1].slot || cache->chain_length[k] != chained) return false;
+    if (e->slot == 0 || !entry_is_in_order(e) || cache->chain_length[k] != chained) return false;
     if (e->bits & ENTRY_FP_VERIFY && !(e->bits & ENTRY_FP_LIVE && cache->verifies)) return false;
     if (!entry_id_is_valid(e, end)) return false;
   }

@@ -4,40 +4,49 @@
  *
  * An entry represents one return address on the stack. It holds the address of its slot, the slot's
  * content, and the caller's stack pointer and frame pointer after the return. A walk reaches slots
- * in ascending order. If an entry has the slot that it reaches, with the same content and
- * registers, the rest depends on memory alone: by its rule, each entry's frame leads to the next
- * entry's slot. So comparing the outer slots, and the saved frame pointers that an outer rule
- * reads, proves that the rest of the stack is unchanged. Nothing is unwound again.
+ * in ascending order. Suppose that a walk reaches an entry's slot with the same content and
+ * registers. Then each entry's rule leads to the next entry's slot, and the frames further out
+ * depend only on the contents of memory. So comparing the outer slots, and the saved frame pointers
+ * that an outer rule reads, proves that the rest of the stack is unchanged. Nothing is unwound
+ * again.
  *
  * The cache holds only complete stacks, and only their outermost run of frames with rules that use
  * no register but the stack and frame pointers. The run ends at a signal frame, at code without an
- * unwind row (CFI), and at a row that must be interpreted. Each capture walks the frames inside the
- * run.
+ * unwind row (CFI), and at a row that must be interpreted. Each capture walks the frames that are
+ * further in than the run.
  *
- * The frame register matters only if an outer frame's rule uses it before another frame restores
- * it. Elsewhere it holds any value that the program computes, and it is not compared
- * (ENTRY_FP_LIVE).
+ * The frame register is the register that holds the frame pointer. Its value at an entry is
+ * compared only if an outer frame's rule uses that value before another frame restores the register
+ * (ENTRY_FP_LIVE). Elsewhere the register holds any value that the program computes.
  *
- * In code with frame pointers, each saved frame pointer points just below the next slot. Such
- * entries are chained. `chain_length` counts consecutive chained entries, so they are compared
- * without reading their flags. That takes half the time of a walk along the frame pointers.
+ * In code with frame pointers, each saved frame pointer points just below the next slot. An entry
+ * whose saved frame pointer does so is called chained. `chain_length` counts consecutive chained
+ * entries, so they are compared without reading their flags. That takes half the time of a walk
+ * along the frame pointers.
+ *
+ * A trampoline of the call tracer (hook/trampoline.h) has two entries. The first one is on the
+ * stack: the return address into the trampoline, with the frame register, which points to the call.
+ * The second one (ENTRY_CALL) is in that call: the caller's return address and frame register. The
+ * comparison reads both. A call's slot is not in order. If it is above the stack, walks do not join
+ * the cache further out than that; so the calls' memory is at a low address.
  *
  * capture/predictor.h predicts a stack that was captured before; a correct prediction needs no
  * walk.
  *
  * Cost, in cache lines of 64 bytes and in mispredicted branches. A correct prediction touches two
  * or three lines of the prediction, one line for every two outer entries, the lines of the
- * program's stack, and two of the loader's counters. It stores only `busy` and `predictor.last`.
- * It has one unpredictable branch for the number of words and one for the number of entries. A walk
- * of n new frames touches, besides the outer entries, n lines of the frame table and n of the stack
- * table. In a compiler with 80,000 stack-table nodes these are cache misses. A walk writes n
- * entries and n new frames (32 bytes each), and mispredicts two or three branches: whether the
- * prediction is correct, how many frames are new, how many entries remain. Neither uses an atomic
- * instruction or a system call. A capture 30 frames deep whose three innermost frames change at
- * random takes 960 instructions.
+ * program's stack, and two of the loader's counters. A correct prediction stores only `busy` and
+ * `predictor.last`. The check of a prediction has one unpredictable branch for the number of
+ * predicted stack words and one for the number of outer entries. A walk of n new frames touches,
+ * besides the outer entries, n lines of the frame table and n of the stack table. If the program
+ * has many stacks, such as a compiler with 80,000 stack-table nodes, these lines are cache misses.
+ * A walk writes n entries and n new frames (32 bytes each), and mispredicts two or three branches:
+ * whether the prediction is correct, how many frames are new, how many entries remain. Neither a
+ * correct prediction nor a walk uses an atomic instruction or a system call. A capture 30 frames
+ * deep whose three innermost frames change at random takes 960 instructions.
  *
- * An entry also holds the id that the stack table (capture/stack_table.h) gave to the stack from
- * this entry outward, once a capture needed it.
+ * An entry also holds an id: the frame id of its pc at first. When a capture needs the id of the
+ * stack from this entry outward (capture/stack_table.h), that stack id replaces the frame id.
  *
  * Threads: only the owning thread uses a cache. Signals: entries[top …] are complete at every
  * instruction; `top` is raised before entries are overwritten and lowered after. A capture that
@@ -58,10 +67,12 @@
 
 /* An outer rule uses the frame register's value at this frame. */
 #define ENTRY_FP_LIVE 1u
-/* The frame that this return leaves restored the register from memory. */
+/* The frame that returns through this slot restores the frame register from memory. */
 #define ENTRY_FP_VERIFY 2u
 /* `id` is a stack id; otherwise it is a frame id. */
 #define ENTRY_STACK_ID 4u
+/* The slot is in a call of a trampoline, not on the stack. */
+#define ENTRY_CALL 8u
 
 typedef struct frame_cache_entry {
   /* Address of the return address. */
@@ -80,7 +91,8 @@ typedef struct frame_cache_entry {
       /* ENTRY_…. */
       uint8_t bits;
     };
-    /* As one word: a load wider than the last store would stall. */
+    /* The four fields above as one word. It is stored and loaded as one word, because a load that
+     * is wider than the preceding store stalls the CPU. */
     uint64_t tail;
   };
 } frame_cache_entry_t;
@@ -100,7 +112,8 @@ static ALWAYS_INLINE void entry_set_stack_id(frame_cache_entry_t *entry, uint32_
       (entry->tail & ~(uint64_t)UINT32_MAX) | node | (uint64_t)ENTRY_STACK_ID << ENTRY_FLAGS_SHIFT;
 }
 
-/* A frame that a walk has left. It has four words; each is stored and loaded as one. */
+/* A frame that a walk has unwound: it stepped to the caller. Each of its four words is written by
+ * one store and read by one load. */
 typedef struct new_frame {
   /* As in frame_cache_entry_t; SLOT is 0 if the pc came from a register or a signal frame. */
   uint64_t slot, raw;
@@ -119,12 +132,13 @@ static ALWAYS_INLINE rule_t new_frame_rule_into(const new_frame_t *f) {
 }
 
 typedef struct frame_cache {
-  /* The loader's epoch when the entries were made. The entries are valid only in that epoch. */
+  /* The loader's epoch (os_loader_epoch in os/os.h) when the entries were made. The entries are
+   * valid only in that epoch. */
   uint64_t epoch;
   /* entries[top …] are the cached run, innermost first. */
   uint32_t top;
-  /* Some entry may have ENTRY_FP_VERIFY. */
-  bool verifies;
+  /* Some entry may have ENTRY_FP_VERIFY, or ENTRY_CALL. */
+  bool verifies, has_calls;
   new_frame_t new_frames[FRAME_CACHE_NEW_FRAMES];
   /* The last entry is a sentinel beyond every slot. */
   frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1];
@@ -140,7 +154,7 @@ static ALWAYS_INLINE const frame_cache_entry_t *frame_cache_end(const frame_cach
 
 static inline void frame_cache_clear(frame_cache_t *cache) {
   cache->top = FRAME_CACHE_ENTRIES;
-  cache->verifies = false;
+  cache->verifies = cache->has_calls = false;
   cache->entries[FRAME_CACHE_ENTRIES] = (frame_cache_entry_t){.slot = UINT64_MAX};
   cache->chain_length[FRAME_CACHE_ENTRIES] = 0;
 }
@@ -164,9 +178,11 @@ static ALWAYS_INLINE READS_STACK uint64_t entry_fp_changed(const frame_cache_ent
   return (*(stack_window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
 }
 
-/* True if the slots of four entries lie in one page. */
-static ALWAYS_INLINE bool entries_share_page(const frame_cache_entry_t *e) {
-  return !((e[0].slot ^ e[3].slot) >> FRAME_CACHE_PAGE_BITS);
+/* True if the slots of four entries lie in one page. WITH_CALLS: some may be outside the stack. */
+static ALWAYS_INLINE bool entries_share_page(const frame_cache_entry_t *e, bool with_calls) {
+  uint64_t differ = e[0].slot ^ e[3].slot;
+  if (with_calls) differ |= (e[0].slot ^ e[1].slot) | (e[0].slot ^ e[2].slot);
+  return !(differ >> FRAME_CACHE_PAGE_BITS);
 }
 static ALWAYS_INLINE READS_STACK uint64_t entries_slots_changed(const frame_cache_entry_t *e,
                                                                 const stack_window_t *w) {
@@ -186,8 +202,9 @@ static ALWAYS_INLINE READS_STACK bool entry_unchanged(const frame_cache_entry_t 
   return !(entry_slot_changed(e, w) | (verifies ? entry_fp_changed(e, w) : 0));
 }
 static ALWAYS_INLINE READS_STACK bool entries_unchanged(const frame_cache_entry_t *e,
-                                                        const stack_window_t *w, bool verifies) {
-  if (LIKELY(entries_share_page(e)))
+                                                        const stack_window_t *w, bool verifies,
+                                                        bool with_calls) {
+  if (LIKELY(entries_share_page(e, with_calls)))
     return !(entries_slots_changed(e, w) | (verifies ? entries_fps_changed(e, w) : 0));
   return entry_unchanged(e, w, verifies) && entry_unchanged(e + 1, w, verifies) &&
          entry_unchanged(e + 2, w, verifies) && entry_unchanged(e + 3, w, verifies);
@@ -199,8 +216,8 @@ frame_cache_skip_unchanged(const frame_cache_t *cache, const stack_window_t *w,
   const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   for (; e < last_four; e += 4)
-    if (UNLIKELY(!entries_unchanged(e, w, false))) return e;
-  return LIKELY(entries_unchanged(last_four, w, false)) ? last_four + 4 : e;
+    if (UNLIKELY(!entries_unchanged(e, w, false, false))) return e;
+  return LIKELY(entries_unchanged(last_four, w, false, false)) ? last_four + 4 : e;
 }
 
 /* As frame_cache_skip_unchanged, but compares saved frame registers too. */
@@ -208,11 +225,11 @@ const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
                                                      const stack_window_t *w,
                                                      const frame_cache_entry_t *e);
 
-/* Returns the first entry from E outward whose memory has changed, or the sentinel. While all
- * entries before it are unchanged, an entry's slot belongs to the current stack and is readable.
- * Further out the memory may be unmapped (the stack of a fiber that has ended), so entries are read
- * ahead only within a page. The loop compares four entries at a time, since a branch that is never
- * taken still costs more than the comparison that it guards. The last four may be compared twice,
+/* Returns the first entry from E outward whose memory has changed, or the sentinel. The slot of an
+ * entry belongs to the current stack, and is readable, if all entries further in are unchanged.
+ * Otherwise the memory may be unmapped (the stack of a fiber that has ended), so entries are read
+ * ahead only within a page. frame_cache_skip_unchanged compares four entries at a time, because one
+ * branch for each entry would cost more than the comparison. The last four may be compared twice,
  * which costs less than a loop for the remainder. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
 frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
@@ -225,18 +242,19 @@ frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
   return e;
 }
 
-/* The frames that a walk has left, innermost first, in a ring that keeps the last ones. */
+/* The frames that a walk has unwound, innermost first, in a ring that keeps the last ones. */
 typedef struct new_frames {
   new_frame_t *frames;
   /* Size of the ring; a power of two. */
   uint32_t capacity;
-  /* Frames that the walk has left so far. */
+  /* Frames that the walk has unwound so far. */
   uint32_t count;
-  /* Frames from this number on have rules over the cached stack, so they may be cached. */
+  /* The number of the first frame that may be cached. This frame and the frames further out are on
+   * the stack that the cache describes, and rules unwound them. */
   uint32_t first_cacheable;
   /* The entry at which the walk met the cache; FRAME_CACHE_ENTRIES if it did not. */
   uint32_t joined;
-  /* The rule of the frame left last; 0 if a slow step left it. */
+  /* The rule of the last frame that the walk unwound; 0 if walk_slow_step unwound it. */
   rule_t last_rule;
   /* WALK_END: the walk met the cache or the end of the stack. WALK_CALLER: it reached its limit. */
   walk_step_t end;
@@ -314,14 +332,18 @@ static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t e
   cache->epoch = epoch;
 }
 
-/* Updates entry K, which the walk joined: the new frame inside it may have saved the frame register
- * at another place. Returns true if an outer rule uses the frame register there. */
+/* Updates entry K, at which the walk met the cache. The frame that returns through the entry's slot
+ * is new, and may have saved the frame register at another place. Meanwhile the entry is not part
+ * of the cache, as a handler may jump out in between; the caller sets `top` afterwards. Returns
+ * true if an outer rule uses the frame register there. */
 static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32_t k,
                                                     rule_t inner) {
   frame_cache_entry_t *entry = &cache->entries[k];
   bool fp_live = entry->bits & ENTRY_FP_LIVE;
   int64_t restored = fp_live ? rule_restored_words(inner) : 0;
   if (LIKELY(restored == entry->restored_words)) return fp_live;
+  cache->top = k + 1;
+  signal_fence();
   entry->restored_words = (int16_t)restored;
   entry->bits = (uint8_t)((entry->bits & ~ENTRY_FP_VERIFY) | (restored ? ENTRY_FP_VERIFY : 0));
   cache->chain_length[k] = entry_is_chained(entry) ? (uint8_t)(cache->chain_length[k + 1] + 1) : 0;
@@ -338,9 +360,9 @@ static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #endif
 }
 
-/* Makes FROM entry TOP, inside the next outer one. Its id, from ID_OF and the outer id, replaces
- * *OUTER. FP_LIVE: an outer rule uses the frame register's value there. Returns the rule that led
- * to the frame. */
+/* Stores the frame FROM as entry TOP; the next outer frame is entry TOP + 1. The id of the new
+ * entry, from ID_OF and the outer id, replaces *OUTER. FP_LIVE: an outer rule uses the frame
+ * register's value there. Returns the rule that led to the frame. */
 static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, uint32_t top,
                                                         const new_frame_t *from,
                                                         frame_cache_id_of_t *id_of, uint32_t *outer,
@@ -361,20 +383,28 @@ static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, ui
   return rule_into;
 }
 
-/* True if an outer rule uses the frame register's value in a frame with RULE. FP_LIVE is the same
- * fact for the next outer frame. */
+/* True if RULE or an outer rule uses the value that the frame register has in a frame with RULE.
+ * FP_LIVE is the same fact for the next outer frame. */
 static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool fp_live) {
-  return rule_kind(rule) == RULE_FP || (fp_live && !rule_save_bytes(rule));
+  return rule_uses_fp(rule) || (fp_live && !rule_save_bytes(rule));
 }
 
-/* Adds the new frames from number FIRST on inside the entry JOINED, as far as they are cacheable
- * and the cache has space. Returns the number of the innermost frame added; FIRST means that all
- * were added. ID_OF, which must be inlined, gets each frame and the id of the next outer one,
- * beginning with *OUTER. Without it, entries get their frames' ids.
+/* Entry K was reached from a trampoline. */
+static inline void frame_cache_mark_call(frame_cache_t *cache, uint32_t k) {
+  if (k == FRAME_CACHE_ENTRIES) return;
+  cache->entries[k].bits |= ENTRY_CALL;
+  cache->has_calls = true;
+}
+
+/* Adds the new frames, from number FIRST on, as the entries before the entry JOINED. Stops at a
+ * frame that is not cacheable, or when the cache is full. Returns the number of the innermost frame
+ * added; FIRST means that all were added. ID_OF, which must be inlined, gets each frame and the id
+ * of the next outer one, beginning with *OUTER. Without it, entries get their frames' ids.
  *
- * Whether the frame register matters in a frame follows from the outermost frame inward. Where it
- * does not matter it is not verified, since the memory it points to may be gone. The first loop
- * handles code without frame pointers, where an entry needs only its slot and its id. */
+ * The function determines from the outermost frame inward whether an outer rule uses the frame
+ * register. Where no outer rule does, the register is not compared, because the memory that it
+ * points to may be unmapped. The first loop handles code without frame pointers, where an entry
+ * needs only its slot and its id. */
 static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t *cache,
                                                                   const new_frames_t *new_frames,
                                                                   uint32_t first, uint64_t epoch,
@@ -395,9 +425,12 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
   while (n > cacheable && top > 0 && !(fp_live = frame_cache_fp_is_live(rule, fp_live)))
     rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), id_of, &id, false);
   for (; UNLIKELY(n > cacheable && top > 0); fp_live = frame_cache_fp_is_live(rule, fp_live)) {
+    if (UNLIKELY(rule == rule_of_call())) frame_cache_mark_call(cache, top);
     rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), id_of, &id, fp_live);
     verifies |= fp_live;
   }
+  if (UNLIKELY(rule == rule_of_call() && top < new_frames->joined))
+    frame_cache_mark_call(cache, top);
   *outer = id;
   cache->verifies = verifies;
   signal_fence();

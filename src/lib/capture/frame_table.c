@@ -4,6 +4,7 @@
  */
 #include "capture/frame_table.h"
 #include "arch/arch.h"
+#include "arch/trampoline.h"
 #include "image/list.h"
 #include "os/os.h"
 #include "capture/walk.h"
@@ -30,6 +31,7 @@ static bool image_is_mapped(uint16_t image, uint64_t pc, uint64_t epoch) {
 }
 
 static rule_t learn_rule(uint16_t image, uint64_t pc, bool exact) {
+  if (!exact && pc == trampoline_address(TRAMPOLINE_RETURN)) return rule_of_call();
   const image_t *known = image ? image_by_id(image) : NULL;
   rule_t rule = known ? rule_learn(MACHINE_HERE, known, pc, exact) : rule_make(RULE_NONE, 0, 0, 0);
   if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image)))
@@ -92,6 +94,13 @@ frame_ref_t frame_table_find_slow(uint64_t pc, bool exact, uint64_t epoch) {
     if (cas_acq_rel(&free_slot->key, &expected, pc_key << 15 | image))
       return (frame_ref_t){free_id, rule_of_slot(free_slot, free_id, pc, exact)};
   }
+}
+
+void frame_table_set_rule(uint64_t pc, bool exact, uint64_t epoch, uint32_t rule) {
+  uint32_t id, free_id;
+  frame_slot_t *free_slot;
+  frame_slot_t *slot = search(frame_table_pc_key(pc, exact), pc, epoch, &id, &free_slot, &free_id);
+  if (slot && rule_kind(load_relaxed(&slot->rule)) == RULE_NONE) store_release(&slot->rule, rule);
 }
 
 bool frame_table_get(uint32_t id, frame_info_t *out) {

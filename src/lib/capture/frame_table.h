@@ -9,17 +9,19 @@
  *
  * A slot has two words. A compare-and-swap stores the key. The rule is a pure function of the key,
  * so any thread that finds it missing computes the same value and stores it; no thread waits. A
+ * RULE_NONE may be replaced once, by RULE_INFERRED or RULE_END. A
  * frame is in use once its rule is stored. The thread that stores the rule has called
  * `frame_table_on_new` before.
  *
  * Cost of a successful lookup: one hash, one cache line, one load of the image's epoch; no atomic
  * instruction, no call.
  *
- * Beside the rule a slot keeps a hint: the slot of the frame that was last found outside it. An
- * uncached walk tries the hint before it hashes. With a correct hint the processor fetches the next
- * rule before the return address arrives, and checks it later. That takes the load of the return
- * address and the hash out of the chain of dependent operations: 16 of 24 cycles. The innermost new
- * frames are those whose caller changes, so they are looked up without hints.
+ * Beside the rule a slot keeps a hint: the slot of the frame that was last found next to it,
+ * further out. An uncached walk tries the hint before it hashes. With a correct hint the processor
+ * fetches the next rule before the return address arrives, and checks the hint later. So the load
+ * of the return address and the hash are no longer in the chain of dependent operations, which
+ * saves 16 of 24 cycles. The innermost new frames are those whose caller changes, so they are
+ * looked up without hints.
  */
 #ifndef SONDE_CAPTURE_FRAME_TABLE_H
 #define SONDE_CAPTURE_FRAME_TABLE_H
@@ -42,7 +44,7 @@ typedef struct frame_slot {
   uint64_t key;
   /* A rule_t; 0 if not stored yet. */
   uint32_t rule;
-  /* Index in level 0 of a frame that was found outside this one. */
+  /* Index in level 0 of the frame that was last found next to this one, further out. */
   uint32_t hint;
 } frame_slot_t;
 
@@ -51,6 +53,9 @@ extern HIDDEN struct frame_table {
   /* The loader's epoch in which each image was last seen at its address. */
   uint64_t *epoch_of_image;
 } frame_table;
+
+/* Replaces the rule of the frame of PC, which is RULE_NONE, by what was inferred for it. */
+void frame_table_set_rule(uint64_t pc, bool exact, uint64_t epoch, uint32_t rule);
 
 /* The part of a frame that a walk needs. */
 typedef struct frame_ref {
@@ -65,7 +70,7 @@ static ALWAYS_INLINE uint64_t frame_table_pc_key(uint64_t pc, bool exact) {
 
 /* Called with a new frame (its id, pc, whether that is exact, and image) before any capture can
  * return its id. Several threads may call it for one frame, and more than once. NULL: not called.
- * It runs wherever a capture runs. */
+ * The function runs wherever a capture runs. */
 extern HIDDEN void (*frame_table_on_new)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 /* Allocates the tables. Returns false if memory is exhausted. Any thread may call it, in a signal
@@ -109,7 +114,7 @@ static ALWAYS_INLINE bool frame_table_may_write_hint(const frame_slot_t *slot, u
 }
 
 /* Returns the slot in level 0 of the return address PC, found by the hint of INNER (the slot of the
- * frame inside it, or NULL) or by its hash. HINT was read from INNER. Corrects a wrong hint.
+ * next inner frame, or NULL) or by its hash. HINT was read from INNER. Corrects a wrong hint.
  * Returns NULL if only frame_table_find can find the frame. */
 static ALWAYS_INLINE frame_slot_t *frame_table_find_hinted(frame_slot_t *inner, uint32_t hint,
                                                            uint64_t pc, uint64_t epoch,

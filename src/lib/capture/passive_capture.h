@@ -2,11 +2,11 @@
  *
  * Passive capture: reads the stack of a blocked thread without a signal, a stop or an EINTR.
  *
- * The kernel reports the stack pointer and pc of a thread that is off the CPU. Its stack lies in
- * this address space. It is copied in pieces by guarded reads, and the copy is walked. Nothing
- * stops the thread meanwhile. Its CPU clock, read before and after, shows whether it ran: if the
- * clock advanced, the sample is discarded and taken again. If that clock is too coarse, counters of
- * the scheduler replace it (os_thread_progress).
+ * The kernel reports the stack pointer and pc of a thread that is off the CPU. The thread's stack
+ * lies in this address space. The stack is copied in pieces by guarded reads, and the copy is
+ * walked. Nothing stops the thread meanwhile. Its CPU clock, read before and after, shows whether
+ * it ran: if the clock advanced, the sample is discarded and taken again. If that clock is too
+ * coarse, counters of the scheduler replace it (os_thread_progress).
  *
  * A thread whose CPU clock has not advanced since its last capture still has the same stack. So the
  * stack is saved (capture/capture_cache.h) and returned again. The saved stacks are one bounded

@@ -7,7 +7,8 @@
  * represents such a run of frames. It holds the words of memory that prove the run (return
  * addresses, and the saved frame pointers that rules read), the entry of the cache that the run
  * joins, and the id of the whole stack. The previous stack's id, the caller's pc and its stack
- * pointer select the prediction. It is correct 99 times of 100 in sqlite3, perl and python3.
+ * pointer select the prediction. The selected prediction is correct 99 times of 100 in sqlite3,
+ * perl and python3.
  *
  * The selection proves nothing; the words do. By induction from the innermost frame: pc, stack
  * pointer and, where it matters, frame pointer are compared. A frame's rule leads from them to one

@@ -10,13 +10,13 @@
  * apart from the stacks, in one kilobyte that is searched quickly.
  *
  * A requester waits for any of its stacks at one futex, which it shares with few other requesters.
- * A handler wakes that futex only if a requester sleeps there. Each stack wakes it, not only the
- * last one: if both threads share a CPU, the requester continues at once, not at the scheduler's
- * next tick.
+ * A handler wakes that futex only if a requester sleeps there. Each stack that arrives wakes the
+ * requester, not only the last one. A requester that shares a CPU with the captured thread then
+ * continues at once, not at the scheduler's next tick.
  *
- * The signal is blocked in the handler, since otherwise handlers could pile up on the thread's
- * stack. So a thread that is about to leave the handler looks like one that blocks the signal.
- * Handlers therefore register their thread in `in_handler`.
+ * The signal is blocked while its handler runs, because otherwise handlers could pile up on the
+ * thread's stack. A thread in the handler therefore looks like a thread that blocks the signal.
+ * Handlers register their thread in `in_handler`, so that requesters can tell the two apart.
  */
 #include "capture/signal_capture.h"
 
@@ -236,8 +236,8 @@ static void give_up(request_pool_t *pool, const signal_request_t *request, int r
   signal_capture_set_unavailable(capture, reason);
 }
 
-/* Collects the stacks that have arrived. Returns the number of remaining requests and moves these
- * together. */
+/* Collects the stacks that have arrived. Moves the remaining requests to the front of the array and
+ * returns their number. */
 static int take_results(request_pool_t *pool, signal_request_t *requests, int count) {
   int left = 0;
   for (int i = 0; i < count; i++) {

@@ -17,12 +17,12 @@
  *
  * Cost with many stacks (cc1 -O2 on 1,500 functions: 34,000 nodes, 2.06 lookups per event, 1.41 of
  * them in a line last used more than 1,024 events ago): of 100 lookups 86 end at the first slot and
- * 10 at the second. An id follows from its slot, and the processor predicts the first slot. So it
- * starts the next lookup before this one's line arrives, and fetches an event's lines at the same
- * time. That is worth as much as fewer lines. An alternative that places nodes in their parents'
- * lines touches 0.64 such lines per event. It costs 0.8 more mispredicted branches (simulated), or
- * each lookup waits for the line of the one before. cc1's CPU time, on a busy machine, was between
- * 3 % less and 9 % more.
+ * 10 at the second. An id follows from its slot, and the processor predicts the first slot. So the
+ * processor starts the next lookup before the line of the current one arrives, and fetches all
+ * lines of an event at the same time. That saves as much time as touching fewer lines would. An
+ * alternative that places nodes in their parents' lines touches 0.64 such lines per event. It costs
+ * 0.8 more mispredicted branches (simulated), or each lookup waits for the line of the one before.
+ * cc1's CPU time, on a busy machine, was between 3 % less and 9 % more.
  */
 #ifndef SONDE_CAPTURE_STACK_TABLE_H
 #define SONDE_CAPTURE_STACK_TABLE_H
@@ -38,7 +38,7 @@ extern HIDDEN struct stack_table {
 } stack_table;
 
 /* Called with a new node before any capture can return its id. Several threads may call it for one
- * node, and more than once. NULL: not called. It runs wherever a capture runs. */
+ * node, and more than once. NULL: not called. The function runs wherever a capture runs. */
 extern HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t frame);
 
 /* No id: the table has no slot for the node or for one further out. */

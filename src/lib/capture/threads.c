@@ -5,11 +5,11 @@
  *
  * First, passive capture reads a thread that is blocked (capture/passive_capture.h). A running
  * thread is signaled (capture/signal_capture.h), unless the caller forbids it, the thread blocks
- * the signal, or no signal ends its state. A blocked thread is signaled too if its passive stack
- * ends at a register that the kernel does not report (a leaf whose caller is in the link register)
- * and its system call restarts transparently after the signal. If no stack arrives, the passive one
- * remains. When all threads are captured, signals are sent as soon as they are needed and the
- * stacks are collected at the end, so they arrive while other threads are read.
+ * the signal, or the thread is in a state that no signal ends. A blocked thread is signaled too if
+ * its passive stack ends at a register that the kernel does not report (a leaf whose caller is in
+ * the link register) and its system call restarts transparently after the signal. If no stack
+ * arrives, the passive one remains. When all threads are captured, signals are sent as soon as they
+ * are needed and the stacks are collected at the end, so they arrive while other threads are read.
  */
 #include "sonde/thread.h"
 

@@ -3,8 +3,10 @@
  * The slow steps of the fast walk, and the uncached walk.
  */
 #include "capture/walk.h"
+#include "arch/trampoline.h"
 #include "image/list.h"
 #include "os/os.h"
+#include "unwind/infer/insn.h"
 
 #define SLOW_STEPS_MAX 1024
 
@@ -81,27 +83,80 @@ static walk_step_t walk_of_step(unwind_step_t step) {
   }
 }
 
+/* Steps from a pc that no row covers, as the RULE says that was inferred for it. */
+static unwind_step_t step_by_inferred_rule(memory_t *memory, rule_t rule, regs_t *regs) {
+  int sp = machine_sp(MACHINE_HERE), fp = machine_fp(MACHINE_HERE);
+  uint64_t cfa = regs->r[sp] + rule_cfa_bytes(rule), save = rule_save_bytes(rule), saved;
+  if (cfa == regs->r[sp]) return frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
+  if (!memory->read(memory, cfa - 8, &regs->pc, 8)) return STEP_FAULT;
+  if (save && !memory->read(memory, cfa - save, &saved, 8)) return STEP_FAULT;
+  if (save) regs_set(regs, fp, saved);
+  regs_set(regs, sp, cfa);
+  return insn_is_executable(walk_images(), regs->pc - 1) ? STEP_CALLER : STEP_BAD;
+}
+
 /* Steps from a pc that no row covers. A pc that is in no image and was not called from one may be
  * code made at run time, whose frame pointer leads on, or no code at all, after a call through a
  * null pointer. */
 static unwind_step_t step_without_row(memory_t *memory, const position_t *p, regs_t *regs) {
-  unwind_step_t step = STEP_BAD;
-  if (p->exact && !os_readable(p->pc))
-    step = just_called_step(MACHINE_HERE, memory, walk_images(), regs);
-  if (step != STEP_CALLER) step = frame_pointer_step(MACHINE_HERE, memory, walk_images(), regs);
-  /* Two zero words that a heuristic step reached do not prove that the thread began here. */
-  return step == STEP_UNKNOWN_REGISTER || step == STEP_END ? STEP_BAD : step;
+  rule_t rule;
+  if (p->exact && !os_readable(p->pc) &&
+      just_called_step(MACHINE_HERE, memory, walk_images(), regs) == STEP_CALLER)
+    return STEP_CALLER;
+  unwind_step_t step = inferred_step(MACHINE_HERE, memory, walk_images(), regs, p->exact, &rule);
+  if (rule_kind(rule) == RULE_INFERRED) frame_table_set_rule(p->pc, p->exact, walk_epoch(), rule);
+  return step;
+}
+
+/* ---- trampolines ---------------------------------------------------------------------------- */
+
+static uint64_t calls_start;
+
+void walk_know_calls(uint64_t address) { store_release(&calls_start, address); }
+
+/* The call of the trampoline whose frame P is in; NULL if P is in no such frame, or if that is not
+ * certain. */
+static READS_STACK const uint64_t *call_at(const position_t *p) {
+  uint64_t start = load_relaxed(&calls_start);
+  if (p->exact || !p->fp_at || !start || p->pc != trampoline_address(TRAMPOLINE_RETURN))
+    return NULL;
+  uint64_t at = *p->fp_at;
+  if (at % 8 || at - start > CALLS_BYTES - CALL_BYTES) return NULL;
+  const uint64_t *call = (const uint64_t *)(uintptr_t)at;
+  return call[CALL_SP / 8] == p->sp ? call : NULL;
+}
+
+/* Does what the trampoline's CFI says, without interpreting it. */
+static walk_step_t leave_call(const uint64_t *call, position_t *p) {
+  p->slot = (uint64_t)(uintptr_t)call + CALL_RETURN_ADDRESS;
+  p->raw = call[CALL_RETURN_ADDRESS / 8];
+  p->pc = arch_strip(p->raw);
+  p->fp_at = &call[CALL_CALLER_FP / 8];
+  p->exact = false;
+  p->lr = 0;
+  return p->pc ? WALK_CALLER : WALK_END;
 }
 
 walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
   if (is_endless(p)) return WALK_BAD;
+  const uint64_t *call = call_at(p);
+  if (call) return leave_call(call, p);
   regs_t regs = regs_of(p);
-  unwind_step_t step = cfi_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
-  if (step == STEP_NO_RULE) {
-    step = step_without_row(&memory.memory, p, &regs);
+  rule_t rule = frame_table_find(p->pc, p->exact, walk_epoch()).rule;
+  bool is_inferred = rule_kind(rule) == RULE_INFERRED;
+  unwind_step_t step = is_inferred
+                           ? step_by_inferred_rule(&memory.memory, rule, &regs)
+                           : cfi_step(MACHINE_HERE, &memory.memory, walk_images(), &regs, p->exact);
+  if (step == STEP_NO_RULE || is_inferred) {
+    if (!is_inferred) step = step_without_row(&memory.memory, p, &regs);
     p->flags |= SONDE_FLAG_HEURISTIC;
+    /* Two zero words that a heuristic step reached do not prove that the thread began here. */
+    if ((step == STEP_UNKNOWN_REGISTER && !p->exact) || step == STEP_END) step = STEP_BAD;
   }
+  /* Only the code at the entry point ends a stack without a row, and is always its end. */
+  if (MACHINE_HERE != MACHINE_AARCH64 && step == STEP_END && rule_kind(rule) == RULE_NONE)
+    frame_table_set_rule(p->pc, p->exact, walk_epoch(), rule_make(RULE_END, 0, 0, 0));
   if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL_FRAME;
   if (step == STEP_CALLER || step == STEP_SIGNAL) set_position(p, &regs, step == STEP_SIGNAL);
   return walk_of_step(step);

@@ -130,9 +130,14 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(stack_window_t *w, rul
   return LIKELY(p->pc) ? WALK_CALLER : WALK_END;
 }
 
-/* Leaves a frame that has no fast rule: interprets its row, restores a signal frame's registers, or
- * follows the frame pointer if there is no row. Never returns WALK_SLOW. */
+/* Leaves a frame that has no fast rule: interprets its row, restores a signal frame's registers,
+ * leaves a call of a trampoline, or follows the frame pointer if there is no row. Never returns
+ * WALK_SLOW. P->slot is 0 afterwards, except after a call of a trampoline: then it is the address
+ * of the return address in that call, outside the stack. */
 walk_step_t walk_slow_step(stack_window_t *w, position_t *p);
+
+/* Notes the address of the memory of all calls of trampolines, which is never unmapped. */
+void walk_know_calls(uint64_t address);
 
 /* As walk_slow_step, and moves the window if the step leads to another stack. */
 walk_step_t walk_slow_step_any_stack(stack_window_t *w, position_t *p);

@@ -2,9 +2,13 @@
 #include "hook/call_stack.h"
 
 #include "arch/keep.h"
+#include "capture/walk.h"
 #include "os/os.h"
 
-#define ARENA_BYTES   (64u << 20)
+/* The arena is this far below memory that the kernel has placed: below the stacks of threads, so
+ * that the slots of a frame cache ascend even with calls. The kernel's choice is random. At a
+ * constant address the arena would lie where a program may place memory with MAP_FIXED. */
+#define ARENA_BELOW   (UINT64_C(1) << 38)
 #define BLOCK_BYTES   4096u
 #define FREED_AT_ONCE 64u
 
@@ -21,19 +25,25 @@ _Static_assert(sizeof(call_stack_t) % 64 == 0 || sizeof(call_stack_t) < BLOCK_BY
 
 bool call_stack_init(void) {
   if (load_acquire(&arena)) return true;
-  uint64_t none = 0, fresh = (uint64_t)(uintptr_t)os_map(ARENA_BYTES);
   uint32_t *word = os_map(BLOCK_BYTES);
-  if (!fresh || !word) return false;
+  if (!word) return false;
+  uint64_t none = 0, at = (uint64_t)(uintptr_t)word - ARENA_BELOW;
+  uint64_t fresh = (uint64_t)(uintptr_t)os_map_at(at, CALLS_BYTES);
+  if (!fresh) fresh = (uint64_t)(uintptr_t)os_map(CALLS_BYTES);
+  if (!fresh) return false;
   *word = 1;
   (void)os_wipe_on_fork(word, BLOCK_BYTES);
   store_release(&inherited, word);
-  if (!cas_acq_rel(&arena, &none, fresh)) os_unmap((void *)(uintptr_t)fresh, ARENA_BYTES);
+  if (cas_acq_rel(&arena, &none, fresh))
+    walk_know_calls(fresh);
+  else
+    os_unmap((void *)(uintptr_t)fresh, CALLS_BYTES);
   return true;
 }
 
 static void *alloc_block(void) {
   uint64_t at = add_relaxed(&arena_used, BLOCK_BYTES);
-  if (!arena || at + BLOCK_BYTES > ARENA_BYTES) return NULL;
+  if (!arena || at + BLOCK_BYTES > CALLS_BYTES) return NULL;
   return (void *)(uintptr_t)(arena + at);
 }
 

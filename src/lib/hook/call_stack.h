@@ -8,8 +8,8 @@
  * `busy` is set, the thread is changing these lists, and a signal handler leaves them alone.
  *
  * A call is lost if the thread, on its own stack, makes another call that is not deeper. If that is
- * wrong (a coroutine whose stack lies within the thread's own), the lost call can still return: its
- * memory is reused only after 256 others.
+ * wrong (a coroutine whose stack lies within the thread's own), the lost call can still return,
+ * because its memory is reused only after 256 other calls were lost.
  *
  * fork: the child continues with a copy; the states of other threads are ignored there. Thread
  * exit: nothing happens; another thread that needs a state reuses that of an ended one.
@@ -57,7 +57,8 @@ bool call_stack_more(call_stack_t *own);
 /* Ends the newest calls that cannot return because the thread now has a call at SP; not SELF. */
 void call_stack_drop_lost(call_stack_t *own, uint64_t sp, const call_t *self);
 
-/* Ends a call that is not the thread's newest, or on another thread, or while that is busy. */
+/* Ends a call that is not the newest of its thread, that belongs to another thread, or whose thread
+ * is busy. */
 void call_stack_end_call(call_t *call, call_end_t end);
 
 static ALWAYS_INLINE void call_stack_notify(call_t *call, call_end_t end) {

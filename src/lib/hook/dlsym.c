@@ -4,9 +4,9 @@
  * systems have no dlvsym.)
  *
  * Both are hooked like any other function, by an entry that adds no frame if it changes nothing:
- * for names that are not hooked, for RTLD_NEXT, and for Apple's RTLD_SELF. There the loader must
- * see the true caller. With RTLD_NEXT, wrappers reach the next definition; if they got the
- * replacement, the two would call each other.
+ * for names that are not hooked, for RTLD_NEXT, and for Apple's RTLD_SELF. In these cases the
+ * loader must see the true caller. With RTLD_NEXT, a wrapper reaches the next definition; if it got
+ * the replacement, wrapper and replacement would call each other.
  *
  * The loader is called without sonde's lock, then the table is read with it. A thread that does not
  * get the lock within a tenth of a second gets the function itself: it may be inside

@@ -3,10 +3,10 @@
  * An exception that passes through a trampoline.
  *
  * CFI suffices for a backtrace but not for an exception: the trampoline's frame and its caller have
- * the same stack pointer (the trampoline keeps nothing on the stack), and unwinders identify the
- * frame at which the search ended by that. So in the second phase the trampoline's personality
- * function makes the unwinder stop here, turns the frame into an ordinary one, reports the end of
- * the call, and resumes the unwinder.
+ * the same stack pointer (the trampoline keeps nothing on the stack), and unwinders use the stack
+ * pointer to identify the frame at which the search ended. So in the second phase the trampoline's
+ * personality function makes the unwinder stop here, turns the frame into an ordinary one, reports
+ * the end of the call, and resumes the unwinder.
  *
  * That needs three functions of the unwinder that calls (Itanium C++ ABI: Exception Handling, level
  * I). They are looked up in the image that the personality function is called from. In a program

@@ -25,8 +25,8 @@ typedef struct symbol symbol_t;
 
 #define HOOK_FILTERS 3u
 
-/* The owner of a hook: a request of sonde/hook.h, a filter, or the pending set. Filter and pending
- * hooks are removed with the image that defines the function. */
+/* What installed a hook: sonde_hook_add, a hook_filter_t (hook/filter.h), or hook_pending_add.
+ * Hooks of the latter two are removed with the image that defines the function. */
 enum { HOOK_REQUESTED, HOOK_OF_FILTER, HOOK_OF_PENDING = HOOK_OF_FILTER + HOOK_FILTERS };
 
 struct sonde_hook {
@@ -40,16 +40,17 @@ struct sonde_hook {
 struct symbol {
   symbol_t *next;      /* of all, or of the free ones */
   symbol_t *same_hash; /* in its bucket */
-  sonde_hook_t *first; /* hooks with a filter, then those without; each newest first */
+  sonde_hook_t *first; /* hooks with `wants`, then those without; newest first in each group */
   uint64_t original;   /* its address; of an IFUNC, the result of its resolver */
-  /* Its PLT stub, which a program linked at a fixed address uses as its address; 0: none. */
+  /* The PLT stub that a program linked at a fixed address uses as the function's address; 0:
+   * none. */
   uint64_t canonical;
   uint64_t definer;    /* start of the image that defines it */
   uint32_t slots;      /* its first place, or HOOK_NONE */
   uint32_t hash;       /* of its name */
   bool is_new;         /* images have not been searched for it */
   uint8_t owner;       /* bits 1 << HOOK_… of its hooks */
-  uint32_t text_bytes; /* size of the memory of its texts, which it keeps when it is free */
+  uint32_t text_bytes; /* allocated for `name` and `version`; a free symbol keeps them */
   char *name;
   char *version; /* "": none */
 };
@@ -65,7 +66,7 @@ typedef struct known_image {
   uint32_t number; /* never reused */
   bool is_present;
   bool is_searched;     /* for all symbols that are not new */
-  bool is_partial;      /* it was searched before relocation; some slots may be recorded */
+  bool is_partial;      /* some of its places may be from a search before relocation */
   uint8_t filters_done; /* bits of the filters that have seen its imports */
 } known_image_t;
 

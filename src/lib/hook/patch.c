@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * A page that the program cannot write is written through /proc/self/mem, by the kernel. Then the
- * mapping stays unchanged, and adjacent words need one system call of 1 us; changing the protection
- * and restoring it takes 5. Only tools like this one write such pages; a word that another one
- * writes within that microsecond could be lost.
+ * A page that the program cannot write is written through /proc/self/mem, by the kernel. The
+ * mapping then stays unchanged, and adjacent words need one system call of 1 us. To change the
+ * protection and restore it would take 5 us. Only tools like sonde write such pages; a word that
+ * another tool writes within that microsecond could be lost.
  *
  * If the kernel refuses, the mapping is made writable. Its protection comes from the kernel's list
  * of mappings, not from the image's headers, and it is changed for whole mappings: so no mapping is
  * split, and the list afterwards is as before (the kernel does not always merge parts again).
- * Another thread sees a word before or after, never in between; with the kernel's copy of aligned
- * words, too: 14 billion reads beside 6 million writes of runs saw no torn word. If the program
- * changes the protection of the same pages at the same time, the patcher's change wins.
+ * Another thread sees the old word or the new word, never a mixture. That holds for the kernel's
+ * copy of aligned words, too: 14 billion reads beside 6 million writes of runs saw no torn word. If
+ * the program changes the protection of the same pages at the same time, the patcher's change wins.
  */
 #include "hook/patch.h"
 

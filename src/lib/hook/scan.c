@@ -7,8 +7,8 @@
  * A bound slot contains the address of its definition: the hooked function, or another one. A
  * lazily bound slot still leads into the procedure linkage table of its own image. What the loader
  * would bind it to is derived from the requested version, the namespace, and whether the image has
- * a definition of its own. That one comes first with -Bsymbolic and with RTLD_DEEPBIND, which is
- * not visible outside the loader, so such a slot is left unchanged.
+ * a definition of its own. The image's own definition comes first with -Bsymbolic and with
+ * RTLD_DEEPBIND. RTLD_DEEPBIND is not visible outside the loader, so such a slot is left unchanged.
  */
 #include "base/bits.h"
 #include "hook/internal.h"

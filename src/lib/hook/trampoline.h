@@ -2,36 +2,36 @@
  *
  * Trampolines: code before and after any function, whatever its arguments and results are.
  *
- * A trampoline_t contains the address of the function (`target`) and its handlers. It is entered
- * through its thunk, an address that is called in place of the target (in an import slot, as a
- * method's implementation), or by a jump to trampoline_address(TRAMPOLINE_BODY) with the
- * trampoline_t in r11 (x86_64) or x17 (aarch64) and everything else as at a function's first
- * instruction (a patched function; the target is then the code behind the patch). Thunks are code
- * of sonde's text section with ordinary CFI: no page is ever writable and executable, or made
- * executable.
+ * A trampoline_t contains the address of the function (`target`) and its handlers. There are two
+ * ways to enter a trampoline. Its thunk is an address that is called in place of the target: in an
+ * import slot, or as a method's implementation. A patched function jumps to
+ * trampoline_address(TRAMPOLINE_BODY) with the trampoline_t in r11 (x86_64) or x17 (aarch64); all
+ * other registers are as at the function's first instruction, and the target is the code behind the
+ * patch. Thunks are code of sonde's text section with ordinary CFI: no page is ever writable and
+ * executable, or made executable.
  *
  * A call runs in these steps:
  *   1. All argument registers are saved, and `before` is called.
- *   2. If it returns false, the target is entered by a jump: no frame, no `after`.
- *   3. If it returns true, the return address is taken off the stack and kept in a call_t. The
- * target is called with the stack exactly as its caller left it, and the frame register (rbp, x29)
- *      points to the call_t, whose first words are a frame record. The target preserves that
- * register, as every function does. So CFI and frame pointers find the caller, and calls and
- * returns stay paired for the CPU.
- *   4. When it returns, the result registers are saved, the frame is an ordinary one again, and
- *      `after` is called.
+ *   2. If `before` returns false, the target is entered by a jump: no frame, no `after`.
+ *   3. If `before` returns true, the return address is taken off the stack and kept in a call_t.
+ *      The target is called with the stack exactly as its caller left it, and the frame register
+ *      (rbp, x29) points to the call_t, whose first words are a frame record. The target preserves
+ *      that register, as every function does. So CFI and frame pointers find the caller, and calls
+ *      and returns stay paired for the CPU.
+ *   4. When the target returns, the result registers are saved, the frame is an ordinary one again,
+ *      and `after` is called.
  * Unwinders see one frame, `sonde_trampoline`, between target and caller.
  *
  * Handlers run while the vector, x87 and mask registers contain the program's values. So they, and
  * all functions that they call, are compiled for general registers only (-mgeneral-regs-only;
- * src/CMakeLists.txt), or use arch_call_keeping (arch/keep.h) for rare work. They call no library
- * of the program and preserve errno and the signal mask. They may run on any stack, also in a
- * signal handler.
+ * src/CMakeLists.txt), or use arch_call_keeping (arch/keep.h) for rare work. Handlers call no
+ * library of the program and preserve errno and the signal mask. They may run on any stack, also in
+ * a signal handler.
  *
  * Memory: the call_t's of a thread are not on its stack, but in blocks that a fork copies and that
  * are never unmapped: 64 bytes for each call in progress, 4 KB for the first 60, 64 MB in total. A
  * thread finds its own through an initial-exec TLS pointer. Calls need not end in reverse order:
- * coroutines may switch, and end on another thread.
+ * coroutines may switch, and a call may end on another thread.
  *
  * Signals: while a thread is in a handler or in the bookkeeping around it, its hooked calls go
  * directly to their targets and are counted as missed. A missed call has neither entry nor exit.
@@ -100,8 +100,8 @@ struct trampoline {
  * twice or never, or inspect their caller. */
 #define TRAMPOLINE_ENTRY_ONLY 1u
 
-/* The trampoline is inside its function: a call that came through another trampoline for the same
- * function, such as an import's, was reported there. */
+/* The trampoline is inside its function. If a call came through another trampoline for the same
+ * function, such as an import's, that trampoline has reported the call. */
 #define TRAMPOLINE_INSIDE 2u
 
 _Static_assert(sizeof(trampoline_t) == 1 << TRAMPOLINE_SHIFT, "the thunks index by it");
@@ -120,7 +120,8 @@ _Static_assert(offsetof(struct trampoline, calls) == TRAMPOLINE_CALLS, "assembly
 _Static_assert(offsetof(struct call, caller_fp) == CALL_CALLER_FP, "assembly");
 _Static_assert(offsetof(struct call, return_address) == CALL_RETURN_ADDRESS, "assembly");
 _Static_assert(offsetof(struct call, trampoline) == CALL_TRAMPOLINE, "assembly");
-_Static_assert(sizeof(struct call) == 64, "a cache line");
+_Static_assert(offsetof(struct call, sp) == CALL_SP, "capture/walk.c");
+_Static_assert(sizeof(struct call) == CALL_BYTES, "a cache line");
 
 /* Prepares trampolines. Returns NULL if they can be used, otherwise the reason, a static text. Any
  * thread, not in a signal handler. */

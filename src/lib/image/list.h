@@ -6,7 +6,7 @@
  * build is loaded at the same address, it gets another id. If the same build is loaded there again,
  * it has its old id. Entries are never moved, changed or freed, so anything reached through an id
  * may be kept. However, the memory of a live image may be unmapped while its sections still point
- * there; image_check tells.
+ * there. image_check reports whether the image is still mapped.
  *
  * All functions are async-signal-safe and lock-free. Ids have 15 bits; 0 means no image.
  */

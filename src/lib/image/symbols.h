@@ -4,21 +4,22 @@
  *
  * These rules choose the name of an address:
  *   - Function symbols count (STT_FUNC, STT_GNU_IFUNC), and untyped labels in code, which
- * hand-written assembly has. Data, mapping symbols ($a, $x) and compiler locals (.L) do not count.
+ *     hand-written assembly has. Data, mapping symbols ($a, $x) and compiler locals (.L) do not
+ *     count.
  *   - A symbol with a size covers that many bytes. Addresses between its end and the next symbol
- * have no name.
+ *     have no name.
  *   - A symbol without a size reaches to the next symbol or to the end of its segment, as in the
- * output of nm. It applies only where no symbol with a size covers the address.
+ *     output of nm. It applies only where no symbol with a size covers the address.
  *   - If several symbols cover an address, the one that starts nearest below it applies.
- *   - If several start at one address: with a size before without; function before indirect
- * function before untyped label; global before weak before local; without a version suffix ("@")
- * before with one; fewer leading underscores first (malloc, not __libc_malloc); then the first in
- * the table, .symtab before .dynsym.
+ *   - If several start at one address: the order is: symbols with a size first; function, indirect
+ *     function, untyped label; global, weak, local; symbols without a version suffix ("@") first;
+ *     fewer leading underscores first (malloc, not __libc_malloc); the order in the table, .symtab
+ *     before .dynsym.
  *   - Mach-O symbols have no sizes, but the file lists where functions start and which sections are
- * code. A symbol reaches to the next symbol, the next function or the end of its section. So a
- * stripped function has no name rather than that of its neighbor. External symbols come before
- * private external ones, and these before local ones. The linker's underscore is dropped. Entries
- * for debuggers (stabs) are ignored.
+ *     code. A symbol reaches to the next symbol, the next function or the end of its section. So a
+ *     stripped function has no name, instead of the name of its neighbor. External symbols come
+ *     before private external ones, and these before local ones. The linker's underscore is
+ *     dropped. Entries for debuggers (stabs) are ignored.
  */
 #ifndef SONDE_IMAGE_SYMBOLS_H
 #define SONDE_IMAGE_SYMBOLS_H

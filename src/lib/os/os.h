@@ -182,10 +182,14 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
  * resolution. */
 int64_t os_thread_cpu_ns(pid_t tid);
 
-/* Returns a number that changes when the thread TID continues. Use: call this, then
- * os_thread_blocked, then this again; if both results are equal, the thread executed nothing since
- * os_thread_blocked. FOLDER as there. Returns -EAGAIN when the thread is running, -ESRCH when it
- * has ended, or another error when this system does not provide the number. */
+/* Returns the CPU time that this process has used, with its ended threads; 0 if it is unknown. */
+uint64_t os_process_cpu_ns(void);
+
+/* Returns a number that changes when the thread TID continues. Use: call this function, then
+ * os_thread_blocked, then this function again. If both results are equal, the thread executed
+ * nothing since os_thread_blocked. FOLDER is as for os_thread_blocked. Returns -EAGAIN when the
+ * thread is running, -ESRCH when it has ended, or another error when this system does not provide
+ * the number. */
 int64_t os_thread_progress(int folder, pid_t tid);
 
 /* The time that the thread TID has run since its start, and the time that it was ready to run but
@@ -221,6 +225,12 @@ bool os_waits_for_signals(int64_t call);
  */
 int os_signal_prepare_for_others(os_signaled_t *signaled);
 int os_signal_process(pid_t pid, pid_t tid);
+
+/* From now on no function of this header makes a system call. */
+void os_calls_end(void);
+
+/* Restores the program's action: from now on a request is a signal of the program. */
+void os_signal_retire(void);
 
 /* Sends such a request to the thread TID of this process once, when it has used CPU_NS more of CPU
  * time. Returns the number of a timer for os_tick_stop, or a negative errno. */
@@ -360,6 +370,9 @@ int os_open_high(const char *path);
 /* The same for the descriptor FD of the process PID. On Apple's systems, of this process only. */
 int os_open_of_process(uint32_t pid, uint32_t fd);
 
+/* Makes FD stay open in the program that this process executes. */
+bool os_keep_at_exec(int fd);
+
 int os_create_high(const char *path); /* creates it, mode 0600; -EEXIST when it exists */
 int os_memory_file(const char *name); /* a file without a folder; closing it deletes it */
 int os_file_resize(int fd, uint64_t size);
@@ -377,6 +390,10 @@ int os_file_punch(int fd, uint64_t offset, uint64_t size);
  * end, at most SIZE bytes. Each step waits at most two seconds. Returns the count or a negative
  * errno. */
 ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size);
+
+/* The same for an answer that carries a descriptor (unix(7), SCM_RIGHTS). Returns the descriptor,
+ * as os_open_high does, or a negative errno; -ENOENT if there is none in the answer. */
+int os_socket_descriptor(const char *name, const char *text);
 
 /* Reads the symbolic link PATH into OUT, at most SIZE - 1 bytes, and appends a 0. */
 ssize_t os_read_link(const char *path, char *out, size_t size);
@@ -460,6 +477,11 @@ uint64_t os_loader_breakpoint(void);
  * reads the symbol tables of the images. For start-up only, before images are loaded or unloaded.
  */
 void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count);
+
+/* Linux only. The C library's own function NAME, 0 if unknown, whatever else defines that name.
+ * Such a function may be called before any constructor has run; an interceptor, as those of a
+ * sanitizer's runtime, may not. */
+uint64_t os_libc_symbol(const char *name);
 
 /* Finds the loader's tables for the functions above. sonde's constructor calls it once. */
 void os_loader_init(void);

@@ -9,7 +9,7 @@
  *
  * A chunk that was full within GROW_BELOW_NS of its opening is followed by a larger one: 4, 16, 64,
  * 256 KB. So a busy thread writes seldom and an idle one holds little memory. In a ring, a chunk
- * has at most an eighth of it, since a chunk is overwritten as a whole.
+ * has at most an eighth of the ring, since a chunk is overwritten as a whole.
  *
  * In debug builds (SONDE_DEBUG) an invariant of the stream is checked where chunks open and close.
  */
@@ -71,41 +71,78 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   SONDE_ASSERT(chunk_is_valid(s));
 }
 
-/* Writes the stream's chunk to the file and zeroes its slot. A kill between the stores of the
- * header leaves a partly closed one: its checksum is wrong, and the recorder finds the slot's size
- * in the directory and the end of the records by the zeros behind them. If the file cannot be
- * written, the chunk is open again and the recorder tries later. */
-static bool flush(stream_t *s) {
+/* True if the stream's chunk stays closed in its slot, for the recorder to write. */
+static bool is_handed_over(const stream_t *s) {
+  return s->records && load_relaxed(&writer_of(s)->control->handed_over);
+}
+
+static void detach(stream_t *s) {
+  s->chunk = NULL;
+  s->next = s->limit = NULL;
+}
+
+static void close_chunk(stream_t *s, uint32_t used, uint32_t size, unsigned flags) {
+  chunk_header_t *h = s->chunk;
+  h->used = used;
+  h->close_time = writer_now(writer_of(s));
+  h->records = s->records;
+  h->size = size;
+  h->flags = (uint16_t)flags;
+  chunk_seal(h, size);
+}
+
+/* Writes the stream's chunk of USED bytes to the file. A kill between the stores of the header
+ * leaves a partly closed one: its checksum is wrong, and the recorder finds the slot's size in the
+ * directory and the end of the records by the zeros behind them. If the file cannot be written, the
+ * chunk is open again. */
+static bool write_chunk(stream_t *s, uint32_t used, uint32_t size) {
+  chunk_header_t *h = s->chunk;
+  if (!gap_should_write(writer_of(s)->control)) return false;
+  close_chunk(s, used, size, CHUNK_CLOSED);
+  if (writer_append(h, size)) {
+    s->sequence++;
+    return true;
+  }
+  h->flags = 0;
+  h->size = capacity_of(s->slot_class);
+  return false;
+}
+
+/* In a gap, drops the events of the stream's chunk. Returns false if the chunk must be kept. */
+static bool drop(stream_t *s) {
+  shm_control_t *c = writer_of(s)->control;
+  if (s->type == CHUNK_TABLES || !gap_may_end(load_relaxed(&c->stop_reason))) return false;
+  s->dropped += s->records;
+  add_relaxed(&c->lost_events, s->records);
+  return true;
+}
+
+/* Writes or drops the stream's chunk and zeroes its slot; with HANDED_OVER the recorder does that
+ * later. */
+static bool flush(stream_t *s, bool handed_over) {
   chunk_header_t *h = s->chunk;
   SONDE_ASSERT(chunk_is_valid(s));
   uint32_t used = (uint32_t)(s->next - (uint8_t *)(h + 1));
   uint32_t size = ALIGN_UP((uint32_t)sizeof *h + used, 8u);
-  if (s->records) {
-    h->used = used;
-    h->close_time = writer_now(writer_of(s));
-    h->records = s->records;
-    h->size = size;
-    h->flags = CHUNK_CLOSED;
-    chunk_seal(h, size);
-    if (!writer_append(h, size)) {
-      h->flags = 0;
-      h->size = capacity_of(s->slot_class);
-      return false;
-    }
+  if (handed_over) {
+    close_chunk(s, used, size, CHUNK_CLOSED | CHUNK_HANDED_OVER);
     s->sequence++;
+    detach(s);
+    return true;
   }
+  if (s->records && !write_chunk(s, used, size) && !drop(s)) return false;
   store_release(&h->magic, 0);
   memset(h, 0, size);
-  s->chunk = NULL;
-  s->next = s->limit = NULL;
+  detach(s);
   return true;
 }
 
 bool writer_close(stream_t *s) {
   chunk_header_t *slot = s->chunk;
   if (!slot) return true;
-  if (!flush(s)) return false;
-  writer_slot_free(slot, s->slot_class);
+  bool handed_over = is_handed_over(s);
+  if (!flush(s, handed_over)) return false;
+  if (!handed_over) writer_slot_free(slot, s->slot_class);
   return true;
 }
 
@@ -135,7 +172,7 @@ static void save_copy(const stream_t *s) {
  * events. */
 static void save_tables_of_orphan(writer_t *w) {
   shm_control_t *c = w->control;
-  if (c->recorder_pid != c->pid && os_process_alive((pid_t)c->recorder_pid)) return;
+  if (writer_has_recorder(c)) return;
   uint32_t none = 0;
   if (cas_acq_rel(&c->orphaned, &none, 1u))
     for (writer_t *other = load_acquire(&writer_global->writers); other; other = other->next)
@@ -143,6 +180,15 @@ static void save_tables_of_orphan(writer_t *w) {
         save_copy(&other->tables[i]);
   for (int i = 0; i < WRITER_LEVELS; i++)
     writer_close(&w->tables[i]);
+}
+
+/* After a gap, replaces the definitions that were lost in it. */
+static void rewrite_definitions(shm_control_t *c) {
+  uint32_t lost = 1;
+  if (LIKELY(!load_relaxed(&c->gap_rewrite)) || !writer_on_gap_end) return;
+  if (!cas_acq_rel(&c->gap_rewrite, &lost, 0u)) return;
+  store_relaxed(&c->lost_definitions, 0);
+  writer_on_gap_end();
 }
 
 static bool open_of_class(stream_t *s, uint32_t slot_class, uint32_t spare) {
@@ -187,13 +233,17 @@ bool writer_reserve(stream_t *s, uint32_t bytes) {
     wanted = next_class(s);
     while (!class_fits(wanted, bytes) && wanted + 1 < SHM_CLASSES)
       wanted++;
-    if (!flush(s)) return false;
-    if (s->type != CHUNK_TABLES) save_tables_of_orphan(w);
-    if (wanted == s->slot_class) {
+    bool handed_over = is_handed_over(s);
+    if (!flush(s, handed_over)) return false;
+    if (s->type != CHUNK_TABLES) {
+      save_tables_of_orphan(w);
+      rewrite_definitions(w->control);
+    }
+    if (!handed_over && wanted == s->slot_class) {
       begin(s, slot, wanted);
       return true;
     }
-    writer_slot_free(slot, s->slot_class);
+    if (!handed_over) writer_slot_free(slot, s->slot_class);
   }
   while (!class_fits(wanted, bytes) && wanted + 1 < SHM_CLASSES)
     wanted++;

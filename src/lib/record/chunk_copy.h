@@ -15,8 +15,13 @@ static inline uint32_t chunk_close(uint8_t *chunk, uint32_t slot_size) {
   chunk_header_t h;
   memcpy(&h, chunk, sizeof h);
   if ((h.flags & CHUNK_CLOSED) && h.size >= sizeof h && h.size <= slot_size && h.size % 8 == 0 &&
-      chunk_is_intact(chunk, h.size))
+      chunk_is_intact(chunk, h.size)) {
+    if (!(h.flags & CHUNK_HANDED_OVER)) return h.size;
+    h.flags = CHUNK_CLOSED;
+    memcpy(chunk, &h, sizeof h);
+    chunk_seal(chunk, h.size);
     return h.size;
+  }
   uint32_t used = slot_size - (uint32_t)sizeof h;
   while (used && !chunk[sizeof h + used - 1])
     used--;

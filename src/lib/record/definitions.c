@@ -6,6 +6,7 @@
  */
 #include "record/definitions.h"
 
+#include "arch/trampoline.h"
 #include "image/list.h"
 #include "os/os.h"
 #include "record/writer.h"
@@ -67,7 +68,8 @@ static void publish_frame(uint32_t id, uint64_t pc, bool exact, uint16_t image) 
     publish_image(image);
     definitions_check_unloaded();
   }
-  writer_frame(id, pc, image, exact ? FRAME_EXACT : 0);
+  bool own = !exact && pc == trampoline_address(TRAMPOLINE_RETURN);
+  writer_frame(id, pc, image, exact ? FRAME_EXACT : own ? FRAME_TRAMPOLINE : 0);
 }
 
 static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
@@ -77,6 +79,7 @@ static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
 void definitions_start(void) {
   frame_table_on_new = publish_frame;
   stack_table_on_new = publish_node;
+  writer_on_gap_end = definitions_write_all;
 }
 
 static void publish_frames(void) {

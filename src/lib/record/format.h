@@ -44,13 +44,36 @@ typedef enum record_state {
   X(RECORD_STOP_IO, 3, "the file could not be written")                                            \
   X(RECORD_STOP_LOST_FILE, 4, "the program closed the file and it could not be opened again")      \
   X(RECORD_STOP_LIMIT, 5, "the size limit of the recording was reached")                           \
-  X(RECORD_STOP_REQUESTED, 6, "a request stopped it")
+  X(RECORD_STOP_REQUESTED, 6, "a request stopped it")                                              \
+  X(RECORD_STOP_RECORDER, 7, "the recorder was killed")                                            \
+  X(RECORD_STOP_SECCOMP, 8, "a seccomp filter of the program")                                     \
+  X(RECORD_STOP_UNREAD_FILTER, 9, "a seccomp filter that sonde could not read")
 
 typedef enum record_stop {
 #define RECORD_STOP_ENUM(name, value, text) name = value,
   RECORD_STOP_TABLE(RECORD_STOP_ENUM)
 #undef RECORD_STOP_ENUM
 } record_stop_t;
+
+/* What is not recorded because a seccomp filter of the program forbids system calls of sonde.
+ * X(name, value, JSON key, text) */
+#define RECORD_SECCOMP_TABLE(X)                                                                    \
+  X(SECCOMP_STOPS_ALL, 1, "everything", "nothing is recorded")                                     \
+  X(SECCOMP_STOPS_TICKS, 2, "samples", "CPU time is not sampled")                                  \
+  X(SECCOMP_STOPS_CRASH, 4, "crashes", "crashes are not recorded")                                 \
+  X(SECCOMP_STOPS_THREADS, 8, "new-threads", "threads created later are not recorded")             \
+  X(SECCOMP_STOPS_TIMERS, 16, "new-timers", "threads created later are not sampled")               \
+  X(SECCOMP_STOPS_NAMES, 32, "thread-names", "threads created later have no name")                 \
+  X(SECCOMP_STOPS_LOOPS, 64, "new-loops", "event loops that start later are not monitored")        \
+  X(SECCOMP_STOPS_HOOKS, 128, "new-hooks", "libraries loaded later are not hooked")                \
+  X(SECCOMP_STOPS_LEAKS, 256, "leaks", "'sonde leaks' cannot search the process")                  \
+  X(SECCOMP_STOPS_CHILDREN, 512, "children", "forked children are not recorded")
+
+enum {
+#define RECORD_SECCOMP_ENUM(name, value, key, text) name = value,
+  RECORD_SECCOMP_TABLE(RECORD_SECCOMP_ENUM)
+#undef RECORD_SECCOMP_ENUM
+};
 
 /* The exit status is unknown: the program was not a child of the recorder. */
 #define RECORD_STATUS_UNKNOWN UINT32_MAX
@@ -90,9 +113,15 @@ typedef struct record_header {
    * ring_bytes 0: there is none. */
   uint64_t ring_start, ring_bytes;
   uint64_t ring_written; /* bytes in total */
+  /* The namespace of both pids: inode of the recorder's /proc/self/ns/pid; 0: unknown. */
+  uint64_t pid_space;
+  /* Times in which the file could not be written: how many, why the last one, nanoseconds in total.
+   */
+  uint32_t gaps, gap_reason;
+  uint64_t gaps_ns;
 } record_header_t;
 
-_Static_assert(sizeof(record_header_t) == 160, "docs/format.md says 160");
+_Static_assert(sizeof(record_header_t) == 184, "docs/format.md says 184");
 
 /* ---- chunks ------------------------------------------------------------------------------- */
 
@@ -106,9 +135,10 @@ typedef enum chunk_type {
   CHUNK_SUMMARY = 6, /* analysis/summary/summary.h */
 } chunk_type_t;
 
-#define CHUNK_CLOSED    1u /* used, records and checksum are valid */
-#define CHUNK_COLLECTED 2u /* closed by the recorder, not by the program */
-#define CHUNK_PACKED    4u /* contains `records` chunks of its stream: reader/packed.h */
+#define CHUNK_CLOSED      1u /* used, records and checksum are valid */
+#define CHUNK_COLLECTED   2u /* closed by the recorder, not by the program */
+#define CHUNK_HANDED_OVER 8u /* in the shared buffers only: the recorder writes the chunk */
+#define CHUNK_PACKED      4u /* contains `records` chunks of its stream: reader/packed.h */
 
 typedef struct chunk_header {
   uint32_t magic;
@@ -180,15 +210,17 @@ static inline uint32_t predictor_index(uint32_t previous) {
 
 /* Subtypes of EVENT_EXTENDED; docs/format.md describes the bodies. */
 typedef enum extended_subtype {
-  EXTENDED_SAMPLING = 1, /* the sampling rate of blocks, for the rest of the chunk */
-  EXTENDED_MODE = 2,     /* the mode (RECORD_… bits) and the sampling rate from now on */
-  EXTENDED_SNAPSHOT = 3, /* the live blocks follow in EXTENDED_BLOCKS */
-  EXTENDED_BLOCKS = 4,   /* live blocks of a snapshot */
-  EXTENDED_MARKER = 5,   /* a named time */
-  EXTENDED_MAPPING = 6,  /* a change of a memory mapping */
-  EXTENDED_MAPS = 7,     /* a checkpoint: lines of /proc/PID/maps */
-  EXTENDED_POOL = 8,     /* a block of the program's own allocator */
-  EXTENDED_STALL = 32,   /* 32 to 47 are written by the recorder's monitors */
+  EXTENDED_SAMPLING = 1,  /* the sampling rate of blocks, for the rest of the chunk */
+  EXTENDED_MODE = 2,      /* the mode (RECORD_… bits) and the sampling rate from now on */
+  EXTENDED_SNAPSHOT = 3,  /* the live blocks follow in EXTENDED_BLOCKS */
+  EXTENDED_BLOCKS = 4,    /* live blocks of a snapshot */
+  EXTENDED_MARKER = 5,    /* a named time */
+  EXTENDED_MAPPING = 6,   /* a change of a memory mapping */
+  EXTENDED_MAPS = 7,      /* a checkpoint: lines of /proc/PID/maps */
+  EXTENDED_POOL = 8,      /* a block of the program's own allocator */
+  EXTENDED_PROCESS = 9,   /* a process of the run, in the recording of the first one */
+  EXTENDED_CHILDREN = 10, /* the program had children, which are not recorded */
+  EXTENDED_STALL = 32,    /* 32 to 47 are written by the recorder's monitors */
   EXTENDED_STALL_SAMPLE = 33,
   EXTENDED_STALL_LOCK = 34,
   EXTENDED_STALL_END = 35,
@@ -197,6 +229,8 @@ typedef enum extended_subtype {
   EXTENDED_CPU_EPISODE = 40,
   EXTENDED_CPU_THREAD = 41,
   EXTENDED_CPU_PROCESS = 42,
+  EXTENDED_THREAD_TIME = 43,  /* a thread's CPU time: sampled, and not sampled by cause */
+  EXTENDED_PROCESS_TIME = 44, /* the process's CPU time, and how many threads it had */
   EXTENDED_WALL = 46,
   EXTENDED_WALL_THREAD = 47,
   EXTENDED_AUDIT = 48,        /* a call of an audited function */
@@ -230,6 +264,27 @@ typedef enum coverage_class {
   COVERAGE_OWN = 5,         /* the agent made it */
   COVERAGE_CLASSES
 } coverage_class_t;
+
+/* Why CPU time has no samples. X(name, value, key in JSON, text after "1.23 s "). */
+#define NO_SAMPLE_TABLE(X)                                                                         \
+  X(NO_SAMPLE_BEFORE, 0, "before", "before sampling started")                                      \
+  X(NO_SAMPLE_OFF, 1, "off", "while sampling was off")                                             \
+  X(NO_SAMPLE_LAST, 2, "last_interval", "after the last sample of a thread")                       \
+  X(NO_SAMPLE_BLOCKED, 3, "signal_blocked", "in threads that block SIGURG")                        \
+  X(NO_SAMPLE_REPLACED, 4, "handler_replaced", "in threads whose SIGURG handler was replaced")     \
+  X(NO_SAMPLE_FILTER, 5, "seccomp", "in threads with a seccomp filter")                            \
+  X(NO_SAMPLE_NO_TIMER, 6, "no_timer", "in threads that got no timer")                             \
+  X(NO_SAMPLE_NO_AGENT, 7, "no_agent", "in a program that did not load the agent")                 \
+  X(NO_SAMPLE_KERNEL, 8, "kernel_thread", "in kernel threads of the process (io_uring)")           \
+  X(NO_SAMPLE_LOST, 9, "lost", "of samples that could not be written")                             \
+  X(NO_SAMPLE_UNSEEN, 10, "unseen", "at the end of threads, or in threads that were not seen")
+
+typedef enum no_sample_cause {
+#define NO_SAMPLE_ENUM(name, value, key, text) name = value,
+  NO_SAMPLE_TABLE(NO_SAMPLE_ENUM)
+#undef NO_SAMPLE_ENUM
+      NO_SAMPLE_CAUSES
+} no_sample_cause_t;
 
 /* How a stall ended. */
 typedef enum stall_ending {
@@ -273,12 +328,14 @@ typedef enum table_type {
   TABLE_NODE = 6,         /* id, parent id, frame id */
   TABLE_FRAME_NAME = 16,  /* frame id, name string: the name of its calls */
   TABLE_TRACER = 17,      /* cost of tracing a call: in total, and inside it; clock units * 256 */
+  TABLE_SECCOMP = 18,     /* a seccomp filter that the program installed: agent/seccomp.c */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
   TABLE_AUDITED = 50,     /* number of a function; 1 if it is hooked */
 } table_type_t;
 
-#define FRAME_EXACT 1u /* the pc itself, not a return address */
+#define FRAME_EXACT      1u /* the pc itself, not a return address */
+#define FRAME_TRAMPOLINE 2u /* a frame of sonde's own between a function and its caller */
 
 /* A frame without an image and with one of these pcs marks an incomplete stack. */
 #define FRAME_PC_BROKEN    1 /* outermost: the walk ended before the thread's first frame */

@@ -83,6 +83,10 @@ void header_update(record_header_t *h, const shm_control_t *c) {
   h->lost_events = load_relaxed(&c->lost_events);
   h->lost_stacks = load_relaxed(&c->lost_stacks);
   h->lost_definitions = load_relaxed(&c->lost_definitions);
+  h->gaps = load_relaxed(&c->gaps);
+  h->gap_reason = load_relaxed(&c->gap_reason);
+  h->gaps_ns = load_relaxed(&c->gaps_ns);
+  if (gap_may_end(h->stop_reason)) h->gaps_ns += os_monotonic_ns() - load_relaxed(&c->gap_start_ns);
   h->exec_count = load_relaxed(&c->exec_index);
   if (h->ring_bytes) h->ring_written = load_relaxed(&c->ring_at);
 }
@@ -125,7 +129,7 @@ bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes, 
   if (!os_file_id(file_fd, &id)) return false;
   c->clock = h->clock;
   c->clock_shift = h->clock_shift;
-  c->pid = h->pid;
+  c->pid = c->own_pid = h->pid;
   c->recorder_pid = (uint32_t)os_pid();
   c->shm_fd = h->shm_fd;
   c->live_fd = c->policy_fd = -1;

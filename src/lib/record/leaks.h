@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exchange of a leak search between three parties: the program, which forks a copy of itself;
- * the copy, which searches its own memory; and the requester, which knows the blocks. It is a memfd
- * of the recorder, mapped by all three.
+ * The exchange: the memory through which the three parties of a leak search communicate. The
+ * parties are the program, which forks a copy of itself; the copy, which searches its own memory;
+ * and the requester, which knows the blocks. The exchange is a memfd of the recorder, mapped by all
+ * three.
  *
  * Layout: leaks_exchange_t, then the requester's blocks, ordered by address, then the results of
  * the copy. Offsets are from the start. `state` only increases; one party sets each value:
  *
  *   REQUESTED  the recorder sends the request to the program
  *   ACCEPTED   a thread of the program has started to stop the others
- *   STOPPED    they are stopped; `time` is now. The recorder saves the live blocks
- *   RECORDED   the recorder has saved them
+ *   STOPPED    the other threads are stopped; `time` is set. The recorder saves the live blocks
+ *   RECORDED   the recorder has saved the live blocks
  *   COPIED     the copy exists and the program continues
  *   READY      the requester has stored the blocks
  *   DONE       the copy has stored the results and exits
@@ -44,7 +45,7 @@ typedef enum leaks_thread_state {
   LEAKS_THREAD_NONE,     /* a free entry, or the thread has ended */
   LEAKS_THREAD_SIGNALED, /* not yet */
   LEAKS_THREAD_STOPPED,  /* from its signal handler: all of them */
-  LEAKS_THREAD_RESUMED,  /* the same, and it continues */
+  LEAKS_THREAD_RESUMED,  /* as STOPPED, and the thread continues */
   LEAKS_THREAD_SPILLED,  /* it is blocked in a call whose hook keeps them on the stack */
   LEAKS_THREAD_UNKNOWN,  /* it is blocked and must not be signaled: only sp is known */
   LEAKS_THREAD_RUNNING,  /* it could not be stopped, and may have run during the copy */
@@ -110,7 +111,8 @@ typedef struct leaks_exchange {
   /* How long the program was stopped; how much of that in the fork system call. */
   uint64_t pause_ns, copying_ns;
   uint32_t thread_count;
-  /* Threads that were inside a realloc all the time: that block is known at neither address. */
+  /* Threads that were inside a realloc at every attempt: the block of that realloc is known at
+   * neither address. */
   uint32_t reallocating;
   /* The recorder's: the thread that it signaled, and the system call that blocked this thread; -1:
    * none. */

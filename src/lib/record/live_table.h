@@ -10,11 +10,11 @@
  * neighbors in memory, so that work on neighboring blocks touches neighboring entries, and three
  * others for when that one is full. A block stays in its entry.
  *
- * A compare-and-swap from 0 to the address with LIVE_RESERVED allocates an entry; then the rest is
- * written, then the address without that bit. A store of 0 frees it. So a reader accepts an entry
- * whose address is the same before and after it has read the rest; a reserved entry belongs to a
- * call that has not returned. There are no locks: a signal handler or a kill may come at any
- * instruction.
+ * A compare-and-swap of the address, from 0 to the block's address with LIVE_RESERVED, allocates an
+ * entry. Then the other fields are written, and then the address without that bit. A store of 0
+ * frees the entry. So a reader accepts an entry if its address is the same before and after the
+ * reader has read the other fields. A reserved entry belongs to a call that has not returned. There
+ * are no locks: a signal handler or a kill may come at any instruction.
  */
 #ifndef SONDE_RECORD_LIVE_TABLE_H
 #define SONDE_RECORD_LIVE_TABLE_H

@@ -2,14 +2,16 @@
  *
  * Attaches to a recording, writes chunks to its file, and allocates slots of the shared buffers.
  *
- * The recorder's descriptors are opened through /proc/RECORDER/fd, so the program inherits none and
- * may close any descriptor: a lost one is opened again the same way. The shared buffers are mapped
- * once and their descriptor is closed.
+ * The recorder's descriptors are opened through /proc/RECORDER/fd. A program without the rights for
+ * that receives them through the recorder's socket. So the program inherits no descriptor. If the
+ * program closes a descriptor that sonde has opened, sonde opens it again in the same way. The
+ * shared buffers are mapped once and their descriptor is closed.
  *
  * Slots come from a stack of free slots for each class, or from the end. The stacks are lock-free,
  * since a signal handler may need a slot while its thread allocates one. Each head has a tag that
  * changes with every push, so that a pop notices a pop and push in between (ABA).
  */
+#include "arch/trampoline.h"
 #include "base/text.h"
 #include "record/header.h"
 #include "record/live_table.h"
@@ -19,25 +21,33 @@
 HIDDEN writer_global_t *writer_global;
 SLOT_HERE(writer_t, writer_tls);
 
-static bool read_number(const char **text, uint32_t *value) {
-  if (**text < '0' || **text > '9') return false;
-  *value = (uint32_t)decimal_read(text);
-  *text += **text == ':';
-  return true;
+/* In another pid namespace the recorder's pid means another process. A recorder in this process has
+ * no socket. */
+static bool in_recorders_namespace(const shm_control_t *c) {
+  return c->own_pid == c->pid || !c->recorder_name[0];
 }
 
 int writer_open_of_recorder(const shm_control_t *c, int fd) {
-  return fd < 0 ? fd : os_open_of_process(c->recorder_pid, (uint32_t)fd);
+  if (fd < 0) return fd;
+  int own = in_recorders_namespace(c) ? os_open_of_process(c->recorder_pid, (uint32_t)fd) : -1;
+  return own >= 0 ? own : settings_descriptor(c->recorder_name, c->token, (uint32_t)fd);
 }
+
+bool writer_is_of_process(const shm_control_t *c) { return c && c->own_pid == (uint32_t)os_pid(); }
 
 shm_control_t *writer_control(void) { return writer_global ? writer_global->control : NULL; }
 
-static shm_control_t *map_shm(int fd) {
+/* Maps the shared buffers of FD, if they are those of TOKEN, and closes FD. */
+static shm_control_t *map_shm(int fd, const char *token) {
+  if (fd < 0) return NULL;
   uint64_t control_bytes = (uint64_t)SHM_CONTROL_PAGES * SHM_PAGE;
   shm_control_t *control = os_map_shared(fd, 0, SHM_BYTES);
+  os_close(fd);
   if (!control) return NULL;
   bool hidden = os_hide_from_fork(control, SHM_BYTES);
-  if (hidden && os_populate(control, control_bytes) && control->magic == SHM_MAGIC) return control;
+  if (hidden && os_populate(control, control_bytes) && control->magic == SHM_MAGIC &&
+      text_equal(control->token, token))
+    return control;
   os_unmap(control, SHM_BYTES);
   return NULL;
 }
@@ -51,33 +61,46 @@ static void empty_live_table(shm_control_t *c) {
   os_close(fd);
 }
 
-int writer_start(const char *settings) {
-  uint32_t recorder, shm_fd, file_fd;
-  if (!read_number(&settings, &recorder) || !read_number(&settings, &shm_fd) ||
-      !read_number(&settings, &file_fd))
-    return SONDE_EINVAL;
-  return writer_attach(recorder, shm_fd, file_fd);
+int writer_start(const char *text) {
+  settings_t settings;
+  return settings_read(text, &settings) ? writer_attach(&settings) : SONDE_EINVAL;
 }
 
-int writer_attach(uint32_t recorder, uint32_t shm_fd, uint32_t file_fd) {
-  writer_global_t *g = os_map(sizeof *g);
-  if (!g) return SONDE_ENOMEM;
-  if (!os_wipe_on_fork(g, sizeof *g)) {
-    os_unmap(g, sizeof *g);
-    return SONDE_EUNSUPPORTED;
-  }
-  int fd = os_open_of_process(recorder, shm_fd);
-  shm_control_t *control = fd < 0 ? NULL : map_shm(fd);
-  if (fd >= 0) os_close(fd);
-  g->file_fd = control ? os_open_of_process(recorder, file_fd) : -1;
+/* A new state. A forked child uses its parent's, which it finds zeroed. */
+static int make_global(writer_global_t **out) {
+  writer_global_t *g = *out = writer_global;
+  if (g && !g->control) return 0;
+  if (!(g = os_map(sizeof *g))) return SONDE_ENOMEM;
+  *out = g;
+  if (os_wipe_on_fork(g, sizeof *g)) return 0;
+  os_unmap(g, sizeof *g);
+  return SONDE_EUNSUPPORTED;
+}
+
+/* A process with other rights than the recorder's cannot open its descriptors, and requests them.
+ */
+static shm_control_t *map_recorders(const settings_t *s) {
+  shm_control_t *c = map_shm(os_open_of_process(s->recorder_pid, s->shm_fd), s->token);
+  if (!c) c = map_shm(settings_descriptor(s->socket, s->token, s->shm_fd), s->token);
+  if (c) store_relaxed(&c->own_pid, (uint32_t)os_pid());
+  return c;
+}
+
+int writer_attach(const settings_t *s) {
+  writer_global_t *g;
+  int status = make_global(&g);
+  if (status < 0) return status;
+  shm_control_t *control = map_recorders(s);
+  g->file_fd = control ? writer_open_of_recorder(control, (int)s->file_fd) : -1;
   if (g->file_fd < 0) {
     if (control) os_unmap(control, SHM_BYTES);
-    os_unmap(g, sizeof *g);
+    if (g != writer_global) os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
   g->exec_index = __atomic_add_fetch(&control->exec_index, 1, __ATOMIC_ACQ_REL);
   if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
+  control->trampoline_pc = trampoline_address(TRAMPOLINE_RETURN);
   g->control = control;
   writer_global = g;
   return 0;
@@ -90,26 +113,64 @@ static int file_of(writer_global_t *g) {
   int fd = load_acquire(&g->file_fd);
   if (fd >= 0 && os_file_id(fd, &id) && id.device == c->file_device && id.inode == c->file_inode)
     return fd;
-  int again = os_open_of_process(c->recorder_pid, (uint32_t)c->file_fd);
+  int again = writer_open_of_recorder(c, c->file_fd);
   if (again < 0) return -1;
   if (cas_acq_rel(&g->file_fd, &fd, again)) return again;
   os_close(again); /* another thread was first */
   return fd;
 }
 
+void writer_hand_over(void) {
+  if (writer_control()) store_release(&writer_control()->handed_over, 1u);
+}
+
+/* Ends the recording. */
 static bool stop(shm_control_t *c, record_stop_t reason) {
   uint32_t none = RECORD_STOP_NONE;
   cas_acq_rel(&c->stop_reason, &none, (uint32_t)reason);
   store_release(&c->mode, 0);
+  uint32_t generation = load_acquire(&c->trace_generation);
+  while (generation & 1 && !cas_acq_rel(&c->trace_generation, &generation, generation + 1))
+    continue;
   return false;
+}
+
+static bool fail(shm_control_t *c, record_stop_t reason) {
+  gap_begin(c, (uint32_t)reason);
+  return false;
+}
+
+void writer_stop(record_stop_t reason) {
+  if (writer_control()) (void)stop(writer_control(), reason);
 }
 
 static bool write_at(int fd, const void *data, uint32_t size, uint64_t offset) {
   shm_control_t *c = writer_global->control;
   if (c->limit_bytes && offset + size > c->limit_bytes) return stop(c, RECORD_STOP_LIMIT);
-  if (offset + size > os_file_size_limit()) return stop(c, RECORD_STOP_FILE_LIMIT);
+  if (offset + size > os_file_size_limit()) return fail(c, RECORD_STOP_FILE_LIMIT);
   int status = header_write_at(fd, data, size, offset);
-  return status == 0 || stop(c, header_stop_reason(-status));
+  if (status != 0) return fail(c, header_stop_reason(-status));
+  gap_end(c);
+  return true;
+}
+
+bool writer_has_recorder(const shm_control_t *c) {
+  uint32_t owner = load_acquire(&c->life.owner);
+  if (owner) return !(owner & SHM_OWNER_DIED);
+  return c->recorder_pid != c->pid && os_process_alive((pid_t)c->recorder_pid);
+}
+
+void writer_finish_header(void) {
+  writer_global_t *g = writer_global;
+  const shm_control_t *c = g ? g->control : NULL;
+  record_header_t h;
+  int fd = c ? file_of(g) : -1;
+  if (fd < 0 || os_pread(fd, &h, sizeof h, 0) != sizeof h || h.state != RECORD_OPEN ||
+      h.pid != c->pid)
+    return;
+  header_finish(&h, c, RECORD_STATUS_UNKNOWN);
+  if (h.stop_reason == RECORD_STOP_NONE) h.stop_reason = RECORD_STOP_RECORDER;
+  (void)header_write(&h, fd);
 }
 
 /* ---- the ring ------------------------------------------------------------------------------- */
@@ -178,11 +239,15 @@ bool writer_append(const void *data, uint32_t size) {
   writer_global_t *g = writer_global;
   shm_control_t *c = g->control;
   uint32_t type = ((const chunk_header_t *)data)->type;
-  if (load_acquire(&c->stop_reason) != RECORD_STOP_NONE) return false;
+  uint32_t reason = load_acquire(&c->stop_reason);
+  if (reason != RECORD_STOP_NONE && !gap_may_end(reason)) return false;
   int fd = file_of(g);
   if (fd < 0) return stop(c, RECORD_STOP_LOST_FILE);
   if (shm_in_ring(c, type, size)) return append_to_ring(g, fd, data, size);
-  return write_at(fd, data, size, shm_reserve(c, type, size));
+  uint64_t offset = shm_reserve(c, type, size);
+  bool written = write_at(fd, data, size, offset);
+  if (!written) gap_give_back(c, fd, offset, size);
+  return written;
 }
 
 /* ---- slots -------------------------------------------------------------------------------- */
@@ -207,9 +272,23 @@ static uint32_t new_slot(writer_global_t *g, uint32_t slot_class, uint32_t spare
   return page;
 }
 
+/* A slot whose chunk the recorder has written; 0: none. */
+static uint32_t drained_slot(writer_global_t *g, uint32_t slot_class) {
+  const shm_control_t *c = g->control;
+  if (!load_relaxed(&c->handed_over)) return 0;
+  for (uint32_t page = SHM_CONTROL_PAGES, end = load_acquire(&c->pages_used); page < end; page++) {
+    uint32_t drained = SLOT_DRAINED, found = c->slot_class[page];
+    if (found != slot_class + 1) continue;
+    uint32_t *magic = (uint32_t *)(void *)((uint8_t *)g->control + (uint64_t)page * SHM_PAGE);
+    if (load_relaxed(magic) == drained && cas_acq_rel(magic, &drained, 0u)) return page;
+  }
+  return 0;
+}
+
 void *writer_slot_alloc(uint32_t slot_class, uint32_t spare) {
   writer_global_t *g = writer_global;
   uint32_t page = pop_slot(g, slot_class);
+  if (!page) page = drained_slot(g, slot_class);
   if (page) return (uint8_t *)g->control + (uint64_t)page * SHM_PAGE;
   page = new_slot(g, slot_class, spare);
   if (!page) return NULL;

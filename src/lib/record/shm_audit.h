@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The audited calls that each thread has entered, in the shared buffers. While the recorder watches
- * system calls, it uses them to attribute a system call to an audited function.
+ * system calls, it uses these entries to attribute a system call to an audited function.
  *
  * A hook sees when its function is entered, not when it returns. So an entry keeps the location of
  * the return address: the call is in progress as long as that word is unchanged and the system call

@@ -31,7 +31,10 @@ static bool fill_control(shm_control_t *c) {
 
 /* Attaches as under a recorder; the recorder is this process. */
 static int attach(void) {
-  int status = writer_attach(local.header.pid, (uint32_t)local.shm_fd, (uint32_t)local.file_fd);
+  const settings_t own = {.recorder_pid = local.header.pid,
+                          .shm_fd = (uint32_t)local.shm_fd,
+                          .file_fd = (uint32_t)local.file_fd};
+  int status = writer_attach(&own);
   if (status == 0) local.control = writer_control();
   return status;
 }

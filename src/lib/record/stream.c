@@ -65,13 +65,19 @@ static writer_t *reclaim(writer_global_t *g, pid_t self) {
   return NULL;
 }
 
+/* A new state. A forked child uses its parent's, which it finds zeroed. */
+static writer_t *map_state(void) {
+  writer_t *w = writer_tls;
+  if (w && !w->control && !w->tid) return w;
+  if (!(w = os_map(sizeof *w))) return NULL;
+  if (os_wipe_on_fork(w, sizeof *w)) return w;
+  os_unmap(w, sizeof *w);
+  return NULL;
+}
+
 static writer_t *make(writer_global_t *g) {
-  writer_t *w = os_map(sizeof *w);
+  writer_t *w = map_state();
   if (!w) return NULL;
-  if (!os_wipe_on_fork(w, sizeof *w)) {
-    os_unmap(w, sizeof *w);
-    return NULL;
-  }
   w->tid = CLAIMED;
   writer_t *head = load_acquire(&g->writers);
   do
@@ -148,6 +154,7 @@ void writer_thread_renamed(pid_t tid, const char *name) {
 
 HIDDEN void (*writer_on_request)(shm_control_t *control);
 HIDDEN bool (*writer_on_fork)(void);
+HIDDEN void (*writer_on_gap_end)(void);
 
 void writer_poll(shm_control_t *c) {
   writer_global_t *g = writer_global;
@@ -193,6 +200,7 @@ void writer_restart(void) {
 void writer_finish(void) {
   writer_global_t *g = writer_global;
   if (!g || !g->control) return;
+  gap_retry_now(g->control);
   for (writer_t *w = load_acquire(&g->writers); w; w = w->next)
     close_all(w);
 }

@@ -162,7 +162,7 @@ void writer_process(void) {
   char text[4096];
   body_t b;
   b.used = 0;
-  put_value(&b, (uint64_t)os_pid());
+  put_value(&b, writer_control()->pid);
   ssize_t n = os_program_path(text, sizeof text);
   put_bytes(&b, text, n > 0 ? (uint32_t)n : 0);
   n = os_program_arguments(text, sizeof text);

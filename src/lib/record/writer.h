@@ -15,8 +15,8 @@
  * enter and leave gets the thread's second stream; events of a third level are dropped and counted.
  *
  * fork: a child finds all state zeroed (MADV_WIPEONFORK) and the shared buffers unmapped
- * (MADV_DONTFORK). So at its next event it sees that it is not recording. A vfork child shares its
- * parent's memory, and its events are recorded as its parent's.
+ * (MADV_DONTFORK). So at its next event the child sees that it is not recording. A vfork child
+ * shares its parent's memory, and its events are recorded as its parent's.
  */
 #ifndef SONDE_RECORD_WRITER_H
 #define SONDE_RECORD_WRITER_H
@@ -25,6 +25,7 @@
 #include "os/os.h"
 #include "os/thread_slot.h"
 #include "record/format.h"
+#include "record/settings.h"
 #include "record/shm.h"
 
 /* An open chunk and the state of its delta coding. */
@@ -42,6 +43,7 @@ typedef struct stream {
   chunk_header_t *chunk;
   uint64_t open_time;
   uint64_t sampling; /* the sampling rate recorded in the chunk */
+  uint64_t dropped;  /* records dropped in a gap; for a user who resets it */
   struct writer *writer;
 } stream_t;
 
@@ -75,18 +77,22 @@ typedef struct writer {
 extern __thread writer_t *writer_tls SLOT_MODEL;
 #endif
 
-/* Attaches to the recording of SETTINGS, a text of the recorder that starts with
- * "recorder-pid:shm-fd:file-fd". Called once, before there are threads, and again in a child of
- * fork that is recorded. Returns 0 or a negative SONDE_E…; then nothing is recorded and
- * writer_enter returns NULL. */
+/* Attaches to the recording of SETTINGS (record/settings.h). Called once, before there are threads,
+ * and again in a child of fork that is recorded. Returns 0 or a negative SONDE_E…; then nothing is
+ * recorded and writer_enter returns NULL. */
 int writer_start(const char *settings);
 
-/* As writer_start; the recorder's process and its descriptors. */
-int writer_attach(uint32_t recorder, uint32_t shm_fd, uint32_t file_fd);
+int writer_attach(const settings_t *settings);
 
 /* Writes every thread's open chunks to the file. Only at the end of the program, if no recorder
  * collects them; other threads must not be recording. */
 void writer_finish(void);
+
+/* True if a recorder collects the open chunks of CONTROL's recording. */
+bool writer_has_recorder(const shm_control_t *control);
+
+/* After writer_finish: completes the header of a recording whose recorder has ended. */
+void writer_finish_header(void);
 
 /* After a change of the mode: waits until all events that started under the old mode are recorded,
  * for at most TIMEOUT_NS. Returns false on timeout. */
@@ -94,6 +100,16 @@ bool writer_quiesce(uint64_t timeout_ns);
 
 /* After writer_finish, while nothing is recorded: resets all streams for another file. */
 void writer_restart(void);
+
+/* From now on this process makes no system call to write chunks: the recorder writes them. */
+void writer_hand_over(void);
+
+/* Ends the recording of this process for REASON. */
+void writer_stop(record_stop_t reason);
+
+/* Whether this process is the one that CONTROL describes, not a child of it. CONTROL may be NULL.
+ */
+bool writer_is_of_process(const shm_control_t *control);
 
 /* The control page; NULL if this process is not recording. */
 shm_control_t *writer_control(void);
@@ -114,11 +130,16 @@ extern HIDDEN void (*writer_on_request)(shm_control_t *control);
  * child (writer_start). NULL: children are not recorded. */
 extern HIDDEN bool (*writer_on_fork)(void);
 
+/* Called after a gap in which definitions were lost (record/shm.h), inside an event. It writes all
+ * definitions again. */
+extern HIDDEN void (*writer_on_gap_end)(void);
+
 /* Polls the recorder's requests: when a chunk is opened, and when an event is not recorded. */
 NOINLINE void writer_poll(shm_control_t *control);
 
 /* Makes space for EVENT_MAX_BYTES in a stream of events, or for BYTES in a stream of tables. On
- * failure returns false; the caller counts the lost event. */
+ * failure returns false; the caller counts the lost event. In a gap (record/shm.h) the events of a
+ * full chunk are dropped and counted, and the chunk is used again. */
 NOINLINE bool writer_reserve(stream_t *stream, uint32_t bytes);
 
 static ALWAYS_INLINE uint64_t writer_now(const writer_t *w) {
@@ -213,8 +234,8 @@ void writer_slot_free(void *slot, uint32_t slot_class);
 /* Appends SIZE bytes to the file. On failure returns false and sets the stop reason. */
 bool writer_append(const void *data, uint32_t size);
 
-/* Writes the stream's open chunk, if any, to the file and frees its slot. On failure returns false
- * and the chunk stays open. */
+/* Writes the stream's open chunk, if any, to the file and frees its slot. In a gap, events are
+ * dropped instead. Returns false if the chunk stays open. */
 bool writer_close(stream_t *stream);
 
 #endif

@@ -20,14 +20,20 @@ typedef struct sensor {
   void (*hook)(shm_control_t *control);
   /* The recorder has changed a setting. Any thread, inside any sensor (writer_poll). */
   void (*reconfigure)(shm_control_t *control);
-  /* The recorder, or a sensor, has signalled this thread. In the handler; UCONTEXT may be changed,
+  /* The recorder, or a sensor, has signaled this thread. In the handler; UCONTEXT may be changed,
    * and the thread then continues there. */
   void (*on_request)(void *ucontext);
-  /* In a forked child that will have a recording of its own, before that is attached: the state of
-   * the parent is dropped. The child has one thread. */
+  /* The calling thread is about to fork (NOW), or has forked and is in the parent. The recording
+   * may not be attached. */
+  void (*fork)(bool now);
+  /* In a forked child that will have a recording of its own, before this recording is attached: the
+   * sensor drops the parent's state. The child has one thread. */
   void (*after_fork)(void);
   /* In that child, once its recording is attached. */
   void (*restart)(shm_control_t *control);
+  /* A seccomp filter will allow fewer system calls of sonde, or was refused: EFFECTS are the
+   * SECCOMP_STOPS_… from now on. Also in a child of fork. */
+  void (*limit)(uint32_t effects);
   /* The process exits. */
   void (*stop)(shm_control_t *control);
 } sensor_t;
@@ -38,9 +44,15 @@ SENSOR_TABLE(SENSOR_DECLARE, SENSOR_DECLARE)
 
 void sensor_start(void);
 void sensor_hook(void);
+void sensor_fork(bool now);
 void sensor_after_fork(void);
 void sensor_restart(void);
 void sensor_stop(void);
+void sensor_limit(uint32_t effects);
+
+/* True if the program has a seccomp filter that nobody has read. From then on no system call of
+ * sonde is made. Signal handlers call it first. */
+bool sensor_is_silenced(void);
 
 /* True if the recorder can signal this process: its handler is installed. */
 bool sensor_takes_requests(void);

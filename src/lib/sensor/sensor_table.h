@@ -11,6 +11,14 @@
 
 #include "record/format.h"
 
+/* The defaults of options, which their help states. 99 Hz does not divide the periods that programs
+ * use for their timers. */
+#define SENSOR_DEFAULT_HZ       99
+#define SENSOR_DEFAULT_STALL_MS 250
+
+#define SENSOR_STRING(number)    SENSOR_STRING_OF(number)
+#define SENSOR_STRING_OF(number) #number
+
 /* OPTION(name, RECORD_… bits that switch it on, argument and help of `sonde record --name`);
  * ALWAYS(name): a sensor that is always on and has no option.
  *
@@ -24,17 +32,19 @@
          "  live     live blocks; livevm: also live mappings\n"                                    \
          "  sample:BYTES  on average one block in BYTES\n"                                         \
          "  off      nothing until 'sonde ctl' changes it")                                        \
-  OPTION(sample, RECORD_SAMPLES, "[HZ]", "sample threads HZ times per second of CPU time (99)")    \
+  OPTION(sample, RECORD_SAMPLES, "[HZ]",                                                           \
+         "sample threads HZ times per second of CPU time (" SENSOR_STRING(SENSOR_DEFAULT_HZ) ")")  \
   ALWAYS(crash)                                                                                    \
   OPTION(trace, RECORD_CALLS, "[PATTERN]",                                                         \
          "record every call of functions compiled with\n"                                          \
          "-finstrument-functions, -fpatchable-function-entry=5\n"                                  \
          "or clang's -fxray-instrument. PATTERN selects imported\n"                                \
          "functions, Objective-C methods, and functions compiled\n"                                \
-         "with the last two: 'libssl*:SSL_*,malloc', '-[Account *]'")                              \
+         "with -fpatchable-function-entry or -fxray-instrument:\n"                                 \
+         "'libssl*:SSL_*,malloc', '-[Account *]'")                                                 \
   OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
          "report iterations of event loops that take longer than\n"                                \
-         "MS milliseconds (250), and what caused them")                                            \
+         "MS milliseconds (" SENSOR_STRING(SENSOR_DEFAULT_STALL_MS) "), and what caused them")     \
   OPTION(audit, RECORD_AUDIT, "[POLICY]",                                                          \
          "record calls of sensitive functions; POLICY is a file,\n"                                \
          "linux (default) or apple; see 'sonde help audit'")                                       \

@@ -5,9 +5,10 @@
  * A register is carried only while its value is known. The innermost frame may have only a stack
  * pointer and a pc (a thread that is captured passively). A rule that needs an unknown register
  * fails with STEP_UNKNOWN_REGISTER. Registers that a call may clobber are unknown after a call
- * frame. There is one exception: a row at a return address may count its CFA from such a register.
- * Then the function itself will find its frame by that register, so its callees preserve it.
- * Hand-written assembly does so around calls within a library.
+ * frame. There is one exception: if the row at a return address computes the CFA from such a
+ * register, the register stays known. The function itself will use that register to find its frame,
+ * so the functions that it calls preserve the register. Hand-written assembly computes the CFA from
+ * such a register around calls within a library.
  *
  * A frame is impossible if its CFA is not further out than the frame before it. That test and the
  * bounds of memory end every walk. Signal frames may switch stacks.
@@ -21,6 +22,7 @@
 
 /* Registers that a call preserves: x86_64 psABI figure 3.4; AAPCS64 section 6.1.1. */
 #define X86_64_CALLEE_SAVED (1u << 3 | 1u << 6 | 0xfu << 12)
+#define X86_64_GENERAL      0xffffu
 /* x19 to x29. */
 #define AARCH64_CALLEE_SAVED (0x7ffull << 19)
 
@@ -249,13 +251,15 @@ unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, re
 
 /* ---- steps without a rule ------------------------------------------------------------------- */
 
-/* In an image, a return address must be in executable code. Outside every image, code may be made
- * at run time and must at least be readable. */
-static bool can_return_to(memory_t *memory, images_t *images, uint64_t pc) {
+/* In an image, a return address must follow a call that could have entered the code at FROM.
+ * Outside every image, code may be made at run time and must at least be readable: interpreters
+ * push return addresses that follow no call. */
+static bool can_return_to(const insn_code_t *code, uint64_t pc, uint64_t from) {
   uint8_t byte;
   if (pc < 4096) return false;
-  if (!images->find(images, pc - 1)) return memory->read(memory, pc - 1, &byte, 1);
-  return insn_is_executable(images, pc - 1);
+  if (!code->images->find(code->images, pc - 1))
+    return code->memory->read(code->memory, pc - 1, &byte, 1);
+  return insn_may_return(code, pc, from);
 }
 
 unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images,
@@ -267,11 +271,48 @@ unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *
   if (!memory->read(memory, at, pair, sizeof pair)) return STEP_FAULT;
   uint64_t pc = strip_signature(machine, pair[1]);
   if (pc == 0) return STEP_END;
-  if (!can_return_to(memory, images, pc)) return STEP_BAD;
+  insn_code_t code = {machine, memory, images};
+  if (!can_return_to(&code, pc, regs->pc)) return STEP_BAD;
   regs_t next = {.pc = pc, .known = 0};
   regs_set(&next, fp, pair[0]);
   regs_set(&next, sp, at + 16);
   *regs = next;
+  return STEP_CALLER;
+}
+
+/* Leaves start-up code for the code at the entry point, if that frame is near: a word that returns
+ * there, right below the kernel's stack. */
+static unwind_step_t step_to_entry(const insn_code_t *code, regs_t *regs) {
+  enum { WORDS = 32 };
+  int sp = machine_sp(code->machine);
+  if (code->machine != MACHINE_X86_64 || !regs_has(regs, sp)) return STEP_NO_RULE;
+  for (uint64_t at = regs->r[sp], end = at + WORDS * 8; at < end; at += 8) {
+    regs_t next = {.known = 0};
+    if (!code->memory->read(code->memory, at, &next.pc, 8)) break;
+    const image_t *image = next.pc > 4096 ? code->images->find(code->images, next.pc - 1) : NULL;
+    regs_set(&next, sp, at + 8);
+    if (!image || !is_first_frame(code->machine, code->memory, image, &next, false)) continue;
+    *regs = next;
+    return STEP_CALLER;
+  }
+  return STEP_NO_RULE;
+}
+
+unwind_step_t inferred_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                            bool exact, rule_t *rule) {
+  insn_code_t code = {machine, memory, images};
+  uint64_t sp = regs->r[machine_sp(machine)];
+  unwind_step_t step = infer_return(machine, memory, images, regs, exact, rule);
+  bool has_all = (regs->known & X86_64_GENERAL) == X86_64_GENERAL;
+  if (step == STEP_CALLER || (step == STEP_UNKNOWN_REGISTER && exact && !has_all)) return step;
+  /* The code computes the stack pointer from what no walk knows of a caller's registers. */
+  if (step == STEP_UNKNOWN_REGISTER && !exact && regs_has(regs, machine_fp(machine)))
+    *rule = rule_make(RULE_INFERRED, 0, 0, 0);
+  step = frame_pointer_step(machine, memory, images, regs);
+  if (step == STEP_CALLER || step == STEP_END || exact) return step;
+  if (step_to_entry(&code, regs) != STEP_CALLER) return step;
+  uint64_t words = (regs->r[machine_sp(machine)] - sp) / 8;
+  *rule = rule_make(RULE_INFERRED, (uint32_t)words, 0, RA_BELOW_CFA);
   return STEP_CALLER;
 }
 
@@ -287,7 +328,7 @@ unwind_step_t just_called_step(machine_t machine, memory_t *memory, images_t *im
     if (!memory->read(memory, regs->r[sp], &pc, 8)) return STEP_FAULT;
   }
   pc = strip_signature(machine, pc);
-  if (!can_return_to(memory, images, pc) || !images->find(images, pc - 1)) return STEP_BAD;
+  if (pc < 4096 || !insn_is_executable(images, pc - 1)) return STEP_BAD;
   regs->pc = pc;
   if (machine == MACHINE_AARCH64)
     regs_forget(regs, AARCH64_LR);

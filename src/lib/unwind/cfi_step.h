@@ -12,6 +12,7 @@
 #include "image/image.h"
 #include "unwind/machine.h"
 #include "unwind/memory.h"
+#include "unwind/rule.h"
 
 /* Finds the image of a pc. Returns NULL if no image contains PC. */
 typedef struct images images_t;
@@ -44,9 +45,14 @@ unwind_step_t cfi_step(machine_t machine, memory_t *memory, images_t *images, re
 
 /* Makes one step by frame pointer, for code without rules. The frame register must point, no
  * further in than the stack pointer, at a saved frame register and a return address into executable
- * code. */
+ * code after a call. */
 unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *images,
                                  regs_t *regs);
+
+/* Makes one step for code without rules: as its instructions show (infer_return, which explains
+ * RULE), by frame pointer, or to the program's entry point if that is near. */
+unwind_step_t inferred_step(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                            bool exact, rule_t *rule);
 
 /* Makes one step for an innermost or interrupted frame whose pc is not code, as after a call
  * through a null pointer: only the return address was pushed. Preserves every register. */

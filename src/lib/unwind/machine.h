@@ -36,8 +36,8 @@ typedef struct regs {
   uint64_t r[REGS_COUNT];
   /* Bit n: r[n] holds the register's value in this frame. */
   uint64_t known;
-  /* Bit n: inner frames left r[n] in a register that calls need not preserve. Such a register is
-   * not in `known`. */
+  /* Bit n: no inner frame saved register n, which calls need not preserve; r[n] is its value in the
+   * innermost frame. Such a register is not in `known`. */
   uint64_t left;
 } regs_t;
 

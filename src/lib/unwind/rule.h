@@ -32,8 +32,11 @@ typedef enum rule_kind {
   RULE_SIGNAL,
   /* The return address is undefined: the thread's first frame. */
   RULE_END,
-  /* No row covers the pc: only the frame pointer remains. */
+  /* No row covers the pc. */
   RULE_NONE,
+  /* As RULE_NONE. The code was executed to a return (infer/infer.h): the rule is as RULE_SP, or has
+   * 0 words if only the frame pointer remains. */
+  RULE_INFERRED,
 } rule_kind_t;
 
 typedef uint32_t rule_t;
@@ -51,6 +54,17 @@ static inline rule_t rule_make(rule_kind_t kind, uint32_t cfa_words, uint32_t sa
   return (rule_t)kind | cfa_words << 3 | save_words << 18 | ra << 28;
 }
 static inline rule_kind_t rule_kind(rule_t rule) { return (rule_kind_t)(rule & 7); }
+
+/* The frame of a trampoline whose target has been called: the frame register points to the call
+ * (hook/trampoline.h), a frame record with the caller's return address. It takes the place of the
+ * trampoline's row, which must be interpreted. It restores the frame register from the word below
+ * that of the return address. */
+static inline rule_t rule_of_call(void) { return rule_make(RULE_INTERPRET, 1, 2, RA_BELOW_CFA); }
+
+/* For a rule that a frame cache may hold: true if it finds the caller by the frame register. */
+static inline bool rule_uses_fp(rule_t rule) { return (rule & 6) == (RULE_FP & 6); }
+_Static_assert((RULE_FP & 6) == (RULE_INTERPRET & 6) && (RULE_SP & 6) != (RULE_FP & 6),
+               "rule_uses_fp");
 static inline uint64_t rule_cfa_bytes(rule_t rule) { return rule & 0x3fff8; }
 static inline uint64_t rule_save_bytes(rule_t rule) { return rule >> 15 & 0x1ff8; }
 static inline uint32_t rule_ra(rule_t rule) { return rule >> 28; }

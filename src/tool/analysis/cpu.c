@@ -65,6 +65,42 @@ bool cpu_tick_in(const reader_t *reader, const cpu_tick_t *tick, const cpu_use_e
   return !episode->tid || (thread && thread->tid == episode->tid);
 }
 
+/* The last reading of the thread; NULL if it was never read. A tid may have been reused. */
+static const cpu_sum_t *reading_of(const cpu_use_t *u, const cpu_thread_time_t *thread) {
+  const cpu_sum_t *found = NULL;
+  for (size_t i = 0; i < u->sum_count; i++) {
+    const cpu_sum_t *s = &u->sums[i];
+    bool fits = s->tid == thread->tid && s->run_ns <= thread->times.cpu_ns;
+    if (fits && (!found || s->run_ns > found->run_ns)) found = s;
+  }
+  return found;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+bool cpu_use_complete(cpu_use_t *u, const cpu_time_t *time) {
+  if (!time || !time->count) return true;
+  cpu_sum_t *sums = calloc(time->count, sizeof *sums);
+  if (!sums) return false;
+  for (size_t i = 0; i < time->count; i++) {
+    const cpu_thread_time_t *t = &time->threads[i];
+    const cpu_sum_t *read = reading_of(u, t);
+    if (read) sums[i] = *read;
+    sums[i].tid = t->tid;
+    sums[i].run_ns = t->times.cpu_ns;
+    sums[i].seen_ns = larger(larger(sums[i].seen_ns, t->seen_ns), t->times.cpu_ns);
+    sums[i].name = t->name;
+    sums[i].times = &t->times;
+    sums[i].sampled_ns = t->times.sampled_ns;
+    sums[i].unsampled_ns = cpu_time_unsampled(&t->times);
+  }
+  free(u->sums);
+  u->sums = sums;
+  u->sum_count = u->sum_capacity = time->count;
+  u->process_ns = larger(time->process_ns, cpu_time_sum(time).cpu_ns);
+  return true;
+}
+
 void cpu_use_free(cpu_use_t *u) {
   texts_free(&u->names);
   free(u->sums);

@@ -5,6 +5,7 @@
 #ifndef SONDE_ANALYSIS_CPU_H
 #define SONDE_ANALYSIS_CPU_H
 
+#include "analysis/cpu_time.h"
 #include "analysis/texts.h"
 #include "reader/reader.h"
 
@@ -14,6 +15,9 @@ typedef struct cpu_sum {
   uint64_t run_ns, runq_ns, wakeups;
   uint64_t seen_ns; /* between the thread's first and last reading */
   const char *name;
+  /* covered by samples; and the whole account, NULL if it is not recorded */
+  uint64_t sampled_ns, unsampled_ns;
+  const cpu_times_t *times;
 } cpu_sum_t;
 
 /* A time in which a thread, or the process, exceeded the limit. */
@@ -47,6 +51,10 @@ typedef struct cpu_use {
 /* Adds an event to USE, which begins as zeros. Ignores events of other sensors. False when memory
  * runs out. */
 bool cpu_use_add(cpu_use_t *use, const record_event_t *event);
+
+/* Replaces the sums, which are of readings once a second, by those of the kernel at the end of each
+ * thread. TIME may be NULL. False: out of memory. */
+bool cpu_use_complete(cpu_use_t *use, const cpu_time_t *time);
 void cpu_use_free(cpu_use_t *use);
 
 /* Returns whether TICK lies in EPISODE. */

@@ -38,7 +38,7 @@ typedef struct stall_observation {
   char state; /* as in proc(5) */
   bool frozen, is_mutex;
   const char *call; /* the system call that the thread is in; "": none, or unknown */
-  long fd_or_first; /* the call's first argument */
+  uint64_t args[3]; /* the call's first arguments */
   uint64_t window_ns, run_ns, runq_ns;
   uint64_t minor_faults, major_faults;
   uint64_t user_ticks, system_ticks;
@@ -55,8 +55,8 @@ typedef struct stall_totals {
   bool deadlock;
 } stall_totals_t;
 
-/* Adds an observation that represents WEIGHT_NS. For RAN_NS of these the thread was on a CPU, by
- * the counts of this sample and its neighbors. */
+/* Adds an observation that represents WEIGHT_NS. The thread was on a CPU for RAN_NS of this time,
+ * by the counts of this sample and its neighbors. */
 void stall_totals_add(stall_totals_t *totals, const stall_observation_t *seen, uint64_t weight_ns,
                       uint64_t ran_ns);
 

@@ -57,9 +57,8 @@ static bool add_sample(stalls_t *s, body_t *b) {
   seen->state = (char)(state & 0x7f);
   seen->frozen = state >> 8 & 1;
   (void)body_number(b); /* the call's number; its name follows */
-  seen->fd_or_first = (long)body_number(b);
-  (void)body_number(b);
-  (void)body_number(b);
+  for (int i = 0; i < 3; i++)
+    seen->args[i] = body_number(b);
   seen->window_ns = body_number(b);
   seen->run_ns = body_number(b);
   seen->runq_ns = body_number(b);
@@ -255,6 +254,32 @@ static bool was_idle(const stall_t *stall) {
   return stall->ending == STALL_MOVED && idle * 2 > all;
 }
 
+/* True if S waits for a thread to end. pthread_join waits for the word that the kernel clears then.
+ * It holds the thread's id, and is not private to the process: no other futex of a program is both.
+ * Threads have larger ids than their process. */
+static bool is_join(const stall_sample_t *s, const reader_t *reader) {
+  enum { WAIT = 0, WAIT_BITSET = 9, REALTIME = 256, TID_MAX = 1 << 22 };
+  uint64_t operation = s->seen.args[1] & ~(uint64_t)REALTIME, value = s->seen.args[2];
+  return !strcmp(s->seen.call, "futex") && (operation == WAIT || operation == WAIT_BITSET) &&
+         value > reader_header(reader)->pid && value <= TID_MAX;
+}
+
+/* The loop of a thread that never returned to its wait site, but waited for other threads to end
+ * and then ended too, had ended before: the stall ends where that wait begins. Returns whether it
+ * was shortened. */
+static bool leave_out_joins(stall_t *stall, const reader_t *reader) {
+  size_t n = stall->sample_count;
+  if (stall->ending != STALL_EXITED || stall->open || !n) return false;
+  qsort(stall->samples, n, sizeof *stall->samples, by_time);
+  while (n && is_join(&stall->samples[n - 1], reader))
+    n--;
+  if (n == stall->sample_count) return false;
+  stall->end = stall->samples[n].time;
+  stall->sample_count = n;
+  stall->ending = STALL_ENDED;
+  return true;
+}
+
 static void free_stall(stall_t *stall) {
   free(stall->samples);
   free(stall->locks);
@@ -263,12 +288,16 @@ static void free_stall(stall_t *stall) {
 void stalls_finish(stalls_t *s, const reader_t *reader) {
   size_t kept = 0;
   for (size_t i = 0; i < s->count; i++) {
-    finish_stall(&s->items[i], reader);
-    if (was_idle(&s->items[i])) {
-      free_stall(&s->items[i]);
-      s->retracted++;
+    stall_t *stall = &s->items[i];
+    bool shortened = leave_out_joins(stall, reader);
+    finish_stall(stall, reader);
+    bool idle = was_idle(stall), joining = shortened && stall->length_ns < stall->threshold_ns;
+    s->retracted += idle;
+    s->joining += joining;
+    if (idle || joining) {
+      free_stall(stall);
     } else {
-      s->items[kept++] = s->items[i];
+      s->items[kept++] = *stall;
     }
   }
   s->count = kept;

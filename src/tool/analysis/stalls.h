@@ -64,6 +64,7 @@ typedef struct stalls {
   const char *unsampled[4]; /* texts: ways of waiting that the monitor cannot see */
   size_t unsampled_count;
   size_t retracted; /* stalls that were idle waits of a loop with another wait site */
+  size_t joining;   /* stalls that were pthread_join after the end of the loop */
   uint64_t bad;     /* records that violate the format */
   text_copy_t *texts;
 } stalls_t;

@@ -63,20 +63,29 @@ static unsigned bucket_of(double ns) {
   return c < TRACE_BUCKETS ? c : TRACE_BUCKETS - 1;
 }
 
-static void add_call(trace_times_t *t, double took, double self) {
-  if (!t->calls || took < t->min_ns) t->min_ns = took;
-  if (took > t->max_ns) t->max_ns = took;
+static void add_call(trace_times_t *t, double took, double self, bool open) {
+  uint64_t ended = t->calls - t->open;
   t->calls++;
   t->total_ns += took;
   t->self_ns += self;
+  if (took > t->max_ns) t->max_ns = took;
+  if (open) {
+    t->open++;
+    t->open_ns += took;
+    return;
+  }
+  if (!ended || took < t->min_ns) t->min_ns = took;
   t->buckets[bucket_of(took)]++;
 }
 
 void trace_add_times(trace_times_t *into, const trace_times_t *more) {
   if (!more->calls) return;
-  if (!into->calls || more->min_ns < into->min_ns) into->min_ns = more->min_ns;
+  bool ended = more->calls > more->open, first = into->calls == into->open;
+  if (ended && (first || more->min_ns < into->min_ns)) into->min_ns = more->min_ns;
   if (more->max_ns > into->max_ns) into->max_ns = more->max_ns;
   into->calls += more->calls;
+  into->open += more->open;
+  into->open_ns += more->open_ns;
   into->total_ns += more->total_ns;
   into->self_ns += more->self_ns;
   for (int i = 0; i < TRACE_BUCKETS; i++)
@@ -151,7 +160,7 @@ static bool end_call(trace_pass_t *p, uint64_t time, bool open) {
     return true;
   }
   if (outer) outer->children_ns += took;
-  add_call(&t->nodes[c.node].times, took, took - c.children_ns);
+  add_call(&t->nodes[c.node].times, took, took - c.children_ns, open);
   t->shown++;
   trace_span_t one = {.node = c.node,
                       .frame = c.frame,

@@ -6,8 +6,9 @@
  * The time of a call that the filter rejects counts as its caller's own time. So a parent's time is
  * never below the sum of its children's times, whatever the filter.
  *
- * With NET, the tracer's own cost is subtracted: from each call the cost of tracing within it, and
- * that of tracing each call inside it, but never below the sum of its children's times.
+ * With NET, the tracer's own cost is subtracted from each call: the part of the cost that falls
+ * within the call, and the cost of tracing each call inside it. The result is never below the sum
+ * of the times of the call's children.
  */
 #ifndef SONDE_ANALYSIS_TRACE_H
 #define SONDE_ANALYSIS_TRACE_H
@@ -18,9 +19,11 @@
 /* Bucket n counts calls of 2^n … 2^(n+1) - 1 ns; the first begins at 0, the last has no end. */
 #define TRACE_BUCKETS 40
 
+/* A call that did not return lasted at least until the last event of its thread. It counts with
+ * that time, but neither in min_ns nor in the buckets. */
 typedef struct trace_times {
-  uint64_t calls;
-  double total_ns, min_ns, max_ns;
+  uint64_t calls, open; /* open: those that did not return */
+  double total_ns, open_ns, min_ns, max_ns;
   double self_ns; /* total_ns less the calls inside */
   uint32_t buckets[TRACE_BUCKETS];
 } trace_times_t;
@@ -74,6 +77,11 @@ typedef struct trace {
 /* Reads the calls of READER into *OUT. 0 or SONDE_ENOMEM. */
 int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter);
 void trace_free(trace_t *trace);
+
+/* The mean of the calls that returned. */
+static inline double trace_mean_ns(const trace_times_t *t) {
+  return t->calls > t->open ? (t->total_ns - t->open_ns) / (double)(t->calls - t->open) : 0;
+}
 
 /* Adds MORE to INTO. */
 void trace_add_times(trace_times_t *into, const trace_times_t *more);

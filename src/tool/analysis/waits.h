@@ -3,8 +3,8 @@
  * How long threads waited, for which lock, call or descriptor, and for which other thread: the
  * wall-clock sampler's records, added up over the whole recording by target.
  *
- * The samples of a thread share the time that it was blocked, which the kernel counts
- * (analysis/wall.h).
+ * The time that a thread was blocked, which the kernel counts, is divided among the thread's
+ * samples (analysis/wall.h).
  */
 #ifndef SONDE_ANALYSIS_WAITS_H
 #define SONDE_ANALYSIS_WAITS_H

@@ -174,7 +174,7 @@ static void set_blocked_time(wall_thread_t *t) {
   t->blocked_ns = !active ? t->sampled_ns : t->seen_ns > active ? t->seen_ns - active : 0;
 }
 
-/* The time that PART represents, of the time of its thread. */
+/* The share of its thread's time that PART represents, in nanoseconds. */
 static uint64_t time_of(const wall_thread_t *t, const wall_place_t *part) {
   if (!part->call) return (uint64_t)((double)part->samples / (double)t->ticks * (double)t->run_ns);
   return t->sampled_ns

@@ -4,9 +4,10 @@
  * ran, from the ticks of their CPU time.
  *
  * The kernel counts exactly how long a thread existed, ran, and waited for a CPU; the rest of its
- * time it was blocked. A thread's ticks share its running time; its samples share its blocked time.
- * The samples' own intervals would be wrong: on a busy machine the sampler is late whenever the
- * threads, too, wait for a CPU. Waiting for a CPU has no stack. When the kernel does not count
+ * time it was blocked. A thread's running time is divided among its ticks, and its blocked time
+ * among its samples. The intervals between samples would be wrong, because on a busy machine the
+ * sampler is late whenever the threads, too, wait for a CPU. Waiting for a CPU has no stack. When
+ * the kernel does not count
  * (no CONFIG_SCHED_INFO), the time between samples is used.
  */
 #ifndef SONDE_ANALYSIS_WALL_H

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,15 @@ const char *terminal_style(FILE *out, terminal_style_t style) {
   const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
   if ((no_color && *no_color) || !is_capable_terminal(out)) return "";
   return sequences[style];
+}
+
+unsigned terminal_columns(FILE *out) {
+  struct winsize size;
+  if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col)
+    return size.ws_col;
+  const char *columns = getenv("COLUMNS");
+  long given = columns ? strtol(columns, NULL, 10) : 0;
+  return given > 0 && given < 100000 ? (unsigned)given : 0;
 }
 
 static uint64_t now_ns(void) {

@@ -25,6 +25,9 @@ typedef enum terminal_style {
  * "dumb", or NO_COLOR is set and not empty (no-color.org). */
 const char *terminal_style(FILE *out, terminal_style_t style);
 
+/* The width of OUT in columns: of the terminal, else COLUMNS of the environment. 0: unknown. */
+unsigned terminal_columns(FILE *out);
+
 /* A progress bar on stderr. It appears only on a terminal and only after the work has taken more
  * than a second. It is redrawn at most ten times a second and removed at the end. */
 typedef struct terminal_progress {

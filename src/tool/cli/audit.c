@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analysis/audit/policy.h"
+#include "base/output.h"
 #include "cli/common/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/common/policy_file.h"
@@ -91,11 +92,15 @@ static int compile(const char *name, const char *path) {
   size_t size;
   audit_policy_t *flat = policy_file_compile(name, &size);
   if (!flat) return CLI_FAILED;
-  FILE *out = fopen(path, "wb");
-  bool done = out && fwrite(flat, 1, size, out) == size;
-  if (out && fclose(out) != 0) done = false;
+  output_t output;
+  FILE *out = output_open_stream(&output, path, false, 0666);
+  int status = CLI_FAILED;
+  if (out) {
+    (void)fwrite(flat, 1, size, out);
+    status = output_close_stream(&output, out, CLI_DONE);
+  }
   free(flat);
-  return done ? CLI_DONE : message_fail("'%s' cannot be written: %s", path, strerror(errno));
+  return status;
 }
 
 static int baseline(const char *path) {
@@ -104,7 +109,7 @@ static int baseline(const char *path) {
   if (audit_recording_open(&r, path, 0)) {
     json_object *o = baseline_json(&r.findings);
     status = o ? CLI_DONE : message_fail("out of memory");
-    if (o) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE | JSON_C_TO_STRING_PRETTY));
+    if (o) printf("%s\n", json_print(o, JSON_STYLE | JSON_C_TO_STRING_PRETTY));
     json_object_put(o);
   }
   audit_recording_close(&r);

@@ -21,10 +21,11 @@ static const cli_usage_t usage = {
     .arguments = "[list | size | clear | limit [SIZE]]",
     .about =
         "The symbol index stores the contents of debug files, one file for each binary, so that "
-        "later runs find names and lines at once. If it exceeds its limit, the least recently "
-        "used files are removed.",
+        "later runs find names and lines at once. If the index exceeds its limit, the least "
+        "recently used files are removed.",
     .options = options,
-    .examples = {{"sonde cache", "list it, with its folder and limit"},
+    .examples = {{"sonde cache", "list the files, with their folder, size and limit"},
+                 {"sonde cache size", "print the number of files, their size and the limit"},
                  {"sonde cache limit 4G", "set the limit to 4 GB"},
                  {"sonde cache clear", "remove every index"}}};
 
@@ -75,20 +76,20 @@ static void print_source(const char *path, void *context) {
 
 static void list_as_json(const index_cache_entry_t *entries, long count, const char *folder,
                          uint64_t total) {
-  json_object *object = json_object_new_object(), *list = json_object_new_array();
+  json_object *object = json_new_object(), *list = json_new_array();
   json_add_text(object, "folder", folder);
   json_add_number(object, "size_bytes", (int64_t)total);
   json_add_number(object, "limit_bytes", (int64_t)index_cache_limit());
   for (long i = 0; i < count; i++) {
-    json_object *entry = json_object_new_object();
+    json_object *entry = json_new_object();
     json_add_text(entry, "build_id", entries[i].key);
     json_add_number(entry, "size_bytes", (int64_t)entries[i].size_bytes);
     json_add_number(entry, "used_s", entries[i].used.tv_sec);
     with_source(&entries[i], add_source, entry);
-    json_object_array_add(list, entry);
+    json_append(list, entry);
   }
-  json_object_object_add(object, "entries", list);
-  puts(json_object_to_json_string_ext(object, JSON_STYLE));
+  json_add(object, "entries", list);
+  puts(json_print(object, JSON_STYLE));
   json_object_put(object);
 }
 

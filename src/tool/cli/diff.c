@@ -24,7 +24,7 @@ static const cli_option_t options[] = {
      "audit; else peak"},
     {KEY_MAX_GROWTH, "max-growth", "LIMIT",
      "exit 1 if the total grew by more than LIMIT: 5%, or 10M bytes; with --by temporary or "
-     "sample, a count"},
+     "sample, 5% or a number of calls or samples"},
     {KEY_TOP, "top", "N", "show N functions and stacks (default 10)"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
@@ -139,17 +139,72 @@ static void print_row(const request_t *a, const diff_row_t *r) {
          amount(a, r->before, before), amount(a, r->after, after));
 }
 
+/* What the numbers count. */
+static const char *unit_of(const request_t *a) {
+  return by_samples(a) ? " samples of CPU time" : in_bytes(a) ? "" : " allocations";
+}
+
 static void print_whole(const request_t *a, const diff_t *d) {
   char change[32], before[24], after[24];
-  printf("%s: %s → %s, %s", name_of(a), amount(a, d->before, before), amount(a, d->after, after),
-         change_of(a, d->after - d->before, change));
+  printf("%s: %s → %s%s, %s", name_of(a), amount(a, d->before, before), amount(a, d->after, after),
+         unit_of(a), change_of(a, d->after - d->before, change));
   if (d->before) printf(" (%+.1f %%)", 100.0 * (double)(d->after - d->before) / (double)d->before);
   putchar('\n');
+}
+
+static const char *exe_of(const side_t *s) {
+  const char *path = reader_argument(s->report.reader, 0),
+             *slash = path ? strrchr(path, '/') : NULL;
+  return slash ? slash + 1 : path ? path : "";
+}
+
+static double seconds_of(const side_t *s) {
+  const record_header_t *h = reader_header(s->report.reader);
+  return (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
+}
+
+static void print_side(const char *which, const side_t *s) {
+  printf("%s  %s: ", which, s->report.path);
+  report_command_text(&s->report, stdout);
+  printf("     %.3f s\n", seconds_of(s));
+}
+
+/* The bytes of which one block is sampled, if the measure is about blocks. */
+static uint64_t rate_of(const request_t *a, const side_t *s) {
+  return by_samples(a) ? 0 : s->replay.sample_bytes;
+}
+
+/* Why the numbers of the two may differ without a change of the program. */
+static void print_notes(const request_t *a, const side_t *sides) {
+  bool has[2];
+  if (strcmp(exe_of(&sides[0]), exe_of(&sides[1])) != 0)
+    printf("note the recordings are of different programs\n");
+  for (int i = 0; i < 2; i++) {
+    const side_t *s = &sides[i];
+    has[i] = by_samples(a) ? s->samples.ticks != 0 : s->replay.events || s->replay.snapshots;
+    if (!has[i])
+      printf("note '%s' has no %s\n", s->report.path,
+             by_samples(a) ? "samples of CPU time" : "allocations");
+    if (reader_damage(s->report.reader)->dropped_chunks)
+      printf("note '%s' has lost its oldest events (--limit)\n", s->report.path);
+  }
+  uint64_t old = rate_of(a, &sides[0]), new = rate_of(a, &sides[1]);
+  if ((old || new) && has[0] && has[1])
+    printf(!old || !new ? "note one recording has all blocks, the other estimates from samples\n"
+           : old != new ? "note the recordings sampled blocks at different rates\n"
+                        : "note all amounts are estimates from sampled blocks\n");
+  double length = seconds_of(&sides[0]), other = seconds_of(&sides[1]);
+  if (by_samples(a) && (length > 1.5 * other || other > 1.5 * length))
+    printf("note the recordings differ in length; the numbers are not divided by it\n");
 }
 
 static void print_text(const request_t *a, const diff_t *d, const diff_t *functions,
                        const side_t *sides) {
   const report_t *r = &sides[0].report;
+  print_side("old", &sides[0]);
+  print_side("new", &sides[1]);
+  print_notes(a, sides);
+  putchar('\n');
   print_whole(a, d);
   if (!d->count) return;
   printf("\n%sby function%s\n", r->bold, r->plain);
@@ -170,7 +225,7 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 static json_object *row_json(const diff_row_t *r) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_text(o, "function", r->function);
   json_add_number(o, "old", r->before);
   json_add_number(o, "new", r->after);
@@ -179,26 +234,36 @@ static json_object *row_json(const diff_row_t *r) {
   return o;
 }
 
+static json_object *side_json(const request_t *a, const side_t *s) {
+  json_object *o = json_new_object();
+  const record_header_t *h = reader_header(s->report.reader);
+  json_add_text(o, "file", s->report.path);
+  report_command_json(&s->report, o);
+  json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
+  if (rate_of(a, s)) json_add_number(o, "sample_bytes", (int64_t)rate_of(a, s));
+  return o;
+}
+
 static void print_json(const request_t *a, const diff_t *d, const diff_t *functions,
                        const side_t *sides) {
-  json_object *o = json_object_new_object(), *by_function = json_object_new_array(),
-              *stacks = json_object_new_array();
+  json_object *o = json_new_object(), *by_function = json_new_array(), *stacks = json_new_array();
   json_add_text(o, "by", name_of(a));
+  json_add(o, "old_recording", side_json(a, &sides[0]));
+  json_add(o, "new_recording", side_json(a, &sides[1]));
   json_add_number(o, "old", d->before);
   json_add_number(o, "new", d->after);
   json_add_number(o, "changed_stacks", (int64_t)d->count);
   for (size_t i = 0; i < functions->count && i < a->top; i++)
-    json_object_array_add(by_function, row_json(&functions->rows[i]));
+    json_append(by_function, row_json(&functions->rows[i]));
   for (size_t i = 0; i < d->count && i < a->top; i++) {
     json_object *row = row_json(&d->rows[i]);
-    json_object_object_add(
-        row, "frames",
-        report_frames_json(&sides[!d->rows[i].in_old].report, d->rows[i].stack, NULL));
-    json_object_array_add(stacks, row);
+    json_add(row, "frames",
+             report_frames_json(&sides[!d->rows[i].in_old].report, d->rows[i].stack, NULL));
+    json_append(stacks, row);
   }
-  json_object_object_add(o, "functions", by_function);
-  json_object_object_add(o, "stacks", stacks);
-  printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
+  json_add(o, "functions", by_function);
+  json_add(o, "stacks", stacks);
+  printf("%s\n", json_print(o, JSON_STYLE));
   json_object_put(o);
 }
 
@@ -292,6 +357,11 @@ int verb_diff(int argc, char **argv) {
   side_t sides[2] = {0};
   int status = open_side(&sides[0], parser.rest[0]);
   if (status == CLI_DONE) status = open_side(&sides[1], parser.rest[1]);
+  for (int i = 0; i < 2 && status == CLI_DONE; i++)
+    if (request.measure == MEASURE_TEMPORARY && sides[i].replay.sample_bytes)
+      status = message_fail("'%s' has sampled blocks, so temporary allocations are unknown; record "
+                            "with '--malloc=all'",
+                            parser.rest[i]);
   bool audits = status == CLI_DONE && compares_audits(&request, sides);
   if (status == CLI_DONE && !audits) status = compare(&request, sides);
   close_side(&sides[0]);

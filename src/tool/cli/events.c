@@ -3,10 +3,14 @@
  * sonde events: prints every event of a recording, in order, one JSON object a line.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analysis/audit/audit.h"
+#include "analysis/wall.h"
 #include "cli/cli.h"
+#include "cli/common/call_events.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "reader/body.h"
@@ -81,7 +85,7 @@ static void print_marker(const reader_t *reader, const record_event_t *e) {
   const record_thread_t *t = e->stream != RECORDER_STREAM ? reader_thread(reader, e->stream) : NULL;
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   json_object *text = json_object_new_string_len(name, (int)size);
-  printf(",\"name\":%s}\n", json_object_to_json_string_ext(text, JSON_C_TO_STRING_NOSLASHESCAPE));
+  printf(",\"name\":%s}\n", json_print(text, JSON_C_TO_STRING_NOSLASHESCAPE));
   json_object_put(text);
 }
 
@@ -95,6 +99,15 @@ static void print_mapping(const reader_t *reader, const record_event_t *e, bool 
   printf(",\"call\":\"%s\",\"address\":\"0x%" PRIx64 "\",\"size\":%" PRIu64 ",\"stack\":%" PRIu64,
          calls[n[0]], n[1], n[2], n[3]);
   if (n[0] == MAPPING_MOVED) printf(",\"old\":\"0x%" PRIx64 "\",\"old_size\":%" PRIu64, n[4], n[5]);
+  const char *name;
+  size_t size = body_text_after(e, 9, &name);
+  if (size) {
+    char copy[512];
+    snprintf(copy, sizeof copy, "%.*s", (int)size, name);
+    json_object *text = json_new_text(copy);
+    printf(",\"name\":%s", json_print(text, JSON_STYLE));
+    json_object_put(text);
+  }
   if (stacks) print_stack(reader, (uint32_t)n[3]);
   printf("}\n");
 }
@@ -121,10 +134,59 @@ static void print_audited(const audit_t *audit, const record_event_t *e, bool st
   printf("{\"event\":\"audit\",\"time_ns\":%" PRIu64, reader_ns(audit->reader, e->time));
   if (t) printf(",\"tid\":%" PRIu32, t->tid);
   printf(",\"function\":\"%s\",\"arguments\":%s,\"stack\":%" PRIu32,
-         audit_function_name(audit, call.function),
-         json_object_to_json_string_ext(text, JSON_STYLE), call.stack);
+         audit_function_name(audit, call.function), json_print(text, JSON_STYLE), call.stack);
   json_object_put(text);
   if (stacks) print_stack(audit->reader, call.stack);
+  printf("}\n");
+}
+
+/* Records of the recorder's monitors, and of a crash: the names of their first numbers. "-": left
+ * out; "…_ns" of ticks begins with '@'. */
+typedef struct layout {
+  uint8_t subtype;
+  const char *name;
+  const char *fields[5];
+} layout_t;
+
+static const layout_t layouts[] = {
+    {EXTENDED_STALL, "stall", {"number", "tid", "@began_ns", "threshold_ns"}},
+    {EXTENDED_STALL_SAMPLE, "stall_sample", {"number", "-", "stack"}},
+    {EXTENDED_STALL_END, "stall_end", {"number"}},
+    {EXTENDED_CRASH, "crash", {"signal", "code", "-", "tid", "stack"}},
+    {EXTENDED_THREAD, "crash_thread", {"tid", "-", "stack"}}};
+
+static void print_layout(const reader_t *reader, const record_event_t *e, const layout_t *l,
+                         bool stacks) {
+  enum { FIELDS = sizeof l->fields / sizeof *l->fields };
+  uint64_t n[FIELDS] = {0};
+  int count = 0;
+  while (count < FIELDS && l->fields[count])
+    count++;
+  if (!body_numbers(e, n, count)) return;
+  printf("{\"event\":\"%s\",\"time_ns\":%" PRIu64, l->name, reader_ns(reader, e->time));
+  for (int i = 0; i < count; i++) {
+    const char *field = l->fields[i];
+    if (*field == '@')
+      printf(",\"%s\":%" PRIu64, field + 1, reader_ns(reader, n[i]));
+    else if (*field != '-')
+      printf(",\"%s\":%" PRIu64, field, n[i]);
+    if (stacks && !strcmp(field, "stack")) print_stack(reader, (uint32_t)n[i]);
+  }
+  printf("}\n");
+}
+
+static void print_wall(const reader_t *reader, const record_event_t *e, bool stacks) {
+  body_t b = {e->body, e->body + e->body_size, false};
+  wall_period_t p = wall_period(&b);
+  char call[64];
+  if (b.truncated) return;
+  snprintf(call, sizeof call, "%.*s", (int)p.call_size, (const char *)p.call);
+  json_object *text = json_new_text(call);
+  printf("{\"event\":\"wall\",\"time_ns\":%" PRIu64 ",\"tid\":%" PRIu32 ",\"period_ns\":%" PRIu64
+         ",\"samples\":%" PRIu64 ",\"syscall\":%s,\"stack\":%" PRIu32,
+         reader_ns(reader, e->time), p.tid, p.ns, p.samples, json_print(text, JSON_STYLE), p.stack);
+  json_object_put(text);
+  if (stacks) print_stack(reader, p.stack);
   printf("}\n");
 }
 
@@ -143,6 +205,12 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
     print_mapping(reader, e, stacks);
     return;
   }
+  if (e->subtype == EXTENDED_WALL) {
+    print_wall(reader, e, stacks);
+    return;
+  }
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
+    if (layouts[i].subtype == e->subtype) print_layout(reader, e, &layouts[i], stacks);
   const char *name = e->subtype == EXTENDED_MODE       ? "mode"
                      : e->subtype == EXTENDED_SNAPSHOT ? "snapshot"
                      : e->subtype == EXTENDED_MARKER   ? "marker"
@@ -175,15 +243,20 @@ int verb_events(int argc, char **argv) {
   if (!reader) return CLI_FAILED;
   merge_t *merge = merge_open(reader);
   audit_t *audit = audit_new(reader);
+  call_events_t *calls = call_events_open(reader);
   const record_event_t *e;
-  while (merge && audit && (e = merge_next(merge)))
+  bool read = merge && audit && calls;
+  while (read && (e = merge_next(merge))) {
+    call_events_print(calls, (double)reader_ns(reader, e->time));
     if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT)
       print_audited(audit, e, stacks);
     else if (e->kind == EVENT_EXTENDED)
       print_extended(reader, e, stacks);
     else if (!(e->kind == EVENT_REALLOC && e->moment == 0))
       print_event(reader, e, stacks);
-  bool read = merge && audit;
+  }
+  if (read) call_events_print(calls, HUGE_VAL);
+  call_events_close(calls);
   merge_close(merge);
   audit_free(audit);
   reader_close(reader);

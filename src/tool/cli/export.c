@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analysis/samples.h"
+#include "base/output.h"
 #include "cli/common/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/common/recording.h"
@@ -26,7 +27,7 @@ static const cli_option_t options[] = {
      "collapsed (default): stacks with weights, for flame graphs\n"
      "pprof: a gzipped profile for pprof\n"
      "chrome-trace: traced calls, for Perfetto and speedscope\n"
-     "sarif, csv: audited calls, for code scanners, for tables\n"
+     "sarif: audited calls, for code scanners; csv: the same as a table\n"
      "xcprivacy: a draft of Apple's privacy manifest"},
     {KEY_BY, "by", "WHAT",
      "the weight: sample (CPU time); peak, leaked, allocated (bytes); temporary (calls). Default: "
@@ -57,6 +58,9 @@ typedef struct request {
   trace_filter_t calls;
 } request_t;
 
+/* the file of -o, while it is written */
+static output_t output;
+
 /* MEASURE_COUNT stands for samples. */
 static bool parse_by(const request_t *request, const samples_t *samples, measure_t *out) {
   const char *by = request->by ? request->by : samples->ticks ? "sample" : "peak";
@@ -82,6 +86,11 @@ static int write_stacks(const request_t *request, reader_t *reader, const replay
   measure_t measure;
   if (!parse_by(request, samples, &measure))
     return cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
+  if (measure == MEASURE_TEMPORARY && replay->sample_bytes)
+    return message_fail(
+        "'%s' has sampled blocks, so temporary allocations are unknown; record with "
+        "'--malloc=all'",
+        request->path);
   frame_names_t *names = frame_names_new(reader);
   if (!names) return message_fail("out of memory");
   int status = CLI_DONE;
@@ -94,15 +103,11 @@ static int write_stacks(const request_t *request, reader_t *reader, const replay
 }
 
 static FILE *open_output(const request_t *request) {
-  FILE *out = request->output ? fopen(request->output, "we") : stdout;
-  if (!out) (void)message_fail("'%s' cannot be created: %s", request->output, strerror(errno));
-  return out;
+  return request->output ? output_open_stream(&output, request->output, false, 0666) : stdout;
 }
 
 static int close_output(const request_t *request, FILE *out, int status) {
-  if (request->output && (ferror(out) | fclose(out)) != 0 && status == CLI_DONE)
-    return message_fail("'%s' cannot be written: %s", request->output, strerror(errno));
-  return status;
+  return request->output ? output_close_stream(&output, out, status) : status;
 }
 
 static int write_to(const request_t *request, reader_t *reader, const replay_t *replay,

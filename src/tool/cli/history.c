@@ -47,7 +47,7 @@ static const char *word_of(const record_event_t *e) {
 static void print_stack(const search_t *s, uint32_t stack) {
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
-  int count = reader_stack(s->reader, stack, frames, DEPTH_MAX);
+  int count = reader_program_stack(s->reader, stack, frames, DEPTH_MAX);
   if (count < 0) printf("    [the stack is not in the recording]\n");
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
     int n = frame_names_of_frame(s->names, frames[i], &names);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/common/file_input.h"
 #include "cli/verbs.h"
@@ -247,13 +248,15 @@ static int import_files(job_t *job) {
   int status = choose_layout(job, &layout);
   if (status != CLI_DONE) return status;
   snprintf(name, sizeof name, "%s.%u.sonde", job->name, job->pid);
-  const char *output = job->output ? job->output : name;
+  output_t output;
+  if (!output_open(&output, job->output ? job->output : name, !job->output, 0600))
+    return CLI_FAILED;
   uint64_t *bases = link_bases(job);
-  offline_t *to = bases ? offline_create(output) : NULL;
+  offline_t *to = bases ? offline_begin(output.fd) : NULL;
   if (!to) {
     free(bases);
-    return bases ? message_fail("'%s': %s", output, strerror(errno))
-                 : message_fail("out of memory");
+    output_discard(&output);
+    return message_fail("out of memory");
   }
   const apple_input_t input = {.log = job->log.data,
                                .log_size = job->log.size,
@@ -272,10 +275,15 @@ static int import_files(job_t *job) {
   free(bases);
   describe(to, job, &found);
   int error = offline_finish(to);
-  if (!good || error) unlink(output);
-  if (!good) return message_fail("out of memory");
-  if (error) return message_fail("'%s': %s", output, strerror(-error));
-  print_result(job, output, &found, job->log.data ? (int)layout : 0);
+  if (!good)
+    (void)message_fail("out of memory");
+  else if (error)
+    (void)message_fail("cannot write '%s': %s", output.path, strerror(-error));
+  good = good && !error && output_commit(&output);
+  output_discard(&output);
+  close(output.fd);
+  if (!good) return CLI_FAILED;
+  print_result(job, output.path, &found, job->log.data ? (int)layout : 0);
   return CLI_DONE;
 }
 

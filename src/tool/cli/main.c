@@ -44,7 +44,7 @@ static void list_verbs(FILE *out) {
     fprintf(out, "  %s%-10s%s %s\n", terminal_style(out, TERMINAL_BOLD), verbs[i].name,
             terminal_style(out, TERMINAL_PLAIN), verbs[i].summary);
   fprintf(out, "\nRun 'sonde help VERB' for options and examples.\n"
-               "Exit status: 0 success, 1 a finding, 2 wrong use or failure.\n");
+               "Exit status: 0 success, 1 a check failed, 2 wrong use or failure.\n");
 }
 
 int verb_help(int argc, char **argv) {

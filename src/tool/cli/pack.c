@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde pack: compresses or summarizes a recording. The output is written to a temporary file
- * beside its path and then renamed, so an interrupted pack leaves no partial file.
+ * sonde pack: compresses or summarizes a recording.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "analysis/summary/summary.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
@@ -22,7 +19,9 @@ enum { KEY_SUMMARY = CLI_LONG_ONLY };
 static const cli_option_t options[] = {
     {KEY_SUMMARY, "summary", NULL,
      "write at most 1 MB, without events: what report and diff need for allocations and samples"},
-    {'o', "output", "FILE", "default: FILE.packed.sonde or FILE.summary.sonde"},
+    {'o', "output", "FILE",
+     "default: FILE.packed.sonde or FILE.summary.sonde, which\n"
+     "must not exist"},
     {0}};
 
 static const cli_usage_t usage = {
@@ -85,33 +84,22 @@ static void print_totals(const char *path, const char *output, const pack_totals
   if (t->left_out) printf("%" PRIu64 " small stacks are combined into one\n", t->left_out);
 }
 
-static int pack_file(const char *path, const char *output, bool summary) {
+static int pack_file(const char *path, const char *output, bool is_default, bool summary) {
   reader_t *reader = recording_open(path);
-  char *part;
+  output_t out;
   if (!reader) return CLI_FAILED;
   if (summary && is_summary(reader)) {
     reader_close(reader);
     return message_fail("'%s' is already a summary", path);
   }
-  if (asprintf(&part, "%s.%d.part", output, (int)getpid()) < 0) part = NULL;
-  int fd = part ? open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
-  FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
+  FILE *stream = output_open_stream(&out, output, is_default, 0600);
   int status = CLI_FAILED;
   pack_totals_t totals;
-  if (!out) {
-    message_fail("'%s' cannot be created: %s", output, strerror(errno));
-  } else {
-    status = pack_to(reader, path, out, output, summary, &totals);
-    if (fclose(out) && status == CLI_DONE)
-      status = message_fail("'%s' cannot be written: %s", output, strerror(errno));
-    if (status == CLI_DONE && rename(part, output) < 0)
-      status = message_fail("'%s' cannot be created: %s", output, strerror(errno));
-    if (status == CLI_DONE)
-      print_totals(path, output, &totals);
-    else
-      unlink(part);
+  if (stream) {
+    status = pack_to(reader, path, stream, output, summary, &totals);
+    status = output_close_stream(&out, stream, status);
   }
-  free(part);
+  if (status == CLI_DONE) print_totals(path, output, &totals);
   reader_close(reader);
   return status;
 }
@@ -130,7 +118,8 @@ int verb_pack(int argc, char **argv) {
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
   char *chosen =
       output ? strdup(output) : default_output(parser.rest[0], summary ? "summary" : "packed");
-  int status = chosen ? pack_file(parser.rest[0], chosen, summary) : message_fail("out of memory");
+  int status =
+      chosen ? pack_file(parser.rest[0], chosen, !output, summary) : message_fail("out of memory");
   free(chosen);
   return status;
 }

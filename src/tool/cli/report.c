@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/markers.h"
 #include "analysis/summary/summary.h"
@@ -22,7 +23,8 @@ enum {
   KEY_SIZE,
   KEY_THREAD,
   KEY_NET,
-  KEY_PROGRAM
+  KEY_PROGRAM,
+  KEY_FULL_NAMES
 };
 
 static const cli_option_t options[] = {
@@ -33,14 +35,18 @@ static const cli_option_t options[] = {
     {KEY_FROM, "from", "TIME", "report from here: seconds since the start, or a marker"},
     {KEY_TO, "to", "TIME", "report up to here"},
     {KEY_PROGRAM, "program", "N",
-     "after exec, report program N (1 is the first). Default: the last; for the audit, all"},
+     "the program to report if the process called exec: 1 is the first. Default: the last; for the "
+     "audit, all"},
     {KEY_MAX, "max", "DURATION", "exit 1 if a stall was longer: 500ms, 2s"},
     {KEY_LEAST, "least", "DURATION", "trace: skip shorter calls: 10us, 1.5ms"},
     {KEY_DEPTH, "depth", "N", "trace: skip calls deeper than N"},
     {KEY_FUNCTION, "function", "PATTERN", "trace: only functions that match: 'parse_*'"},
-    {KEY_SIZE, "size", "BYTES", "trace: skip functions with less code"},
+    {KEY_SIZE, "size", "BYTES", "trace: skip functions smaller than BYTES"},
     {KEY_THREAD, "thread", "TID", "trace: only this thread"},
     {KEY_NET, "net", NULL, "trace: subtract the overhead of tracing"},
+    {KEY_FULL_NAMES, "full-names", NULL,
+     "print whole C++ and Rust names; by default they are shortened to the width of the terminal, "
+     "or to COLUMNS"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
 
@@ -133,24 +139,27 @@ typedef struct request {
   report_t report;
   const char *from, *to;
   replay_options_t window;
+  cpu_time_t cpu_time;
 } request_t;
 
-static bool choose_sections(request_t *request, char **words) {
+/* Returns the first word that is no section, or NULL. */
+static const char *choose_sections(request_t *request, char **words) {
   for (int i = 0; i < SECTIONS; i++)
     request->shown[i].section = sections[i];
   for (; *words; words++) {
     int i = 0;
     while (i < SECTIONS && strcmp(*words, sections[i]->name))
       i++;
-    if (i == SECTIONS) return false;
+    if (i == SECTIONS) return *words;
     request->shown[i].named = request->any_named = true;
   }
-  return true;
+  return NULL;
 }
 
 /* Passes an event that is not an allocation to the sections that are printed. */
 static bool on_event(void *context, const record_event_t *event) {
   request_t *request = context;
+  if (!cpu_time_add(&request->cpu_time, event)) return false;
   for (int i = 0; i < SECTIONS; i++) {
     shown_t *s = &request->shown[i];
     if (s->section->event && (s->named || !request->any_named) &&
@@ -201,6 +210,29 @@ static int print_section(const request_t *request, const shown_t *s) {
   return 0;
 }
 
+/* Images without names, each once: the functions in them are shown as addresses. */
+static void print_unnamed(const report_t *r) {
+  size_t place = 0;
+  const char *reason, *path;
+  for (bool first = true; (path = frame_names_unnamed(r->names, &place, &reason)); first = false) {
+    if (first) printf("\n%saddresses without names%s\n", r->bold, r->plain);
+    printf("  %s: %s\n", path, reason);
+  }
+}
+
+static void add_unnamed(const report_t *r, json_object *o) {
+  size_t place = 0;
+  const char *reason, *path;
+  json_object *list = json_new_array();
+  while ((path = frame_names_unnamed(r->names, &place, &reason))) {
+    json_object *image = json_new_object();
+    json_add_text(image, "path", path);
+    json_add_text(image, "reason", reason);
+    json_append(list, image);
+  }
+  json_add(o, "without_names", list);
+}
+
 static int print_text(request_t *request) {
   const report_t *r = &request->report;
   bool printed = false;
@@ -213,13 +245,14 @@ static int print_text(request_t *request) {
     printed = true;
   }
   if (!printed) printf("\nno events were recorded\n");
+  print_unnamed(r);
   if (printed && r->brief)
     printf("\n%ssections:" SECTION_WORDS "; options: --tree, --by leaked%s\n", r->dim, r->plain);
   return status;
 }
 
 static int print_json(request_t *request) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   int status = 0;
   report_head_json(&request->report, o);
   for (int i = 0; i < SECTIONS && status == 0; i++) {
@@ -228,12 +261,18 @@ static int print_json(request_t *request) {
         !is_summary(request->report.reader) && s->named; /* sonde ctl may have switched it */
     if ((request->any_named && !s->named) || !(kept || was_recorded(request, s))) continue;
     json_object *part = s->section->json(&request->report, s->state);
-    json_object_object_add(o, s->section->name, part);
+    json_add(o, s->section->name, part);
     if (!part) status = SONDE_ENOMEM;
   }
-  if (status == 0) printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
+  add_unnamed(&request->report, o);
+  if (status == 0) printf("%s\n", json_print(o, JSON_STYLE));
   json_object_put(o);
   return status;
+}
+
+/* The records of CPU time are of the whole recording. */
+static bool is_whole(const replay_options_t *w) {
+  return !w->from_ns && !w->to_ns && !w->from_marker && !w->to_marker;
 }
 
 static int make_report(request_t *request) {
@@ -250,12 +289,14 @@ static int make_report(request_t *request) {
   terminal_progress_end(&progress);
   if (status == 0) {
     r->replay = &replay;
+    if (is_whole(&request->window)) r->cpu_time = &request->cpu_time;
     r->names = frame_names_new(r->reader);
     status = !r->names ? SONDE_ENOMEM : request->json ? print_json(request) : print_text(request);
     frame_names_free(r->names);
     replay_free(&replay);
   }
   end_sections(request);
+  cpu_time_free(&request->cpu_time);
   return status;
 }
 
@@ -315,6 +356,7 @@ int verb_report(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON: request.json = true; break;
+    case KEY_FULL_NAMES: request.report.full_names = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
@@ -348,7 +390,13 @@ int verb_report(int argc, char **argv) {
   request.report.path = parser.rest[0];
   request.report.exceeded = &request.exceeded;
   request.report.top = (uint32_t)top;
-  if (!choose_sections(&request, parser.rest + 1))
-    return cli_wrong_use(&usage, "the sections are" SECTION_WORDS);
+  const char *unknown = choose_sections(&request, parser.rest + 1);
+  if (unknown && access(unknown, F_OK) == 0)
+    return cli_wrong_use(&usage,
+                         "takes one recording; report '%s' by itself, or compare two recordings "
+                         "with 'sonde diff'",
+                         unknown);
+  if (unknown)
+    return cli_wrong_use(&usage, "no section '%s'; the sections are" SECTION_WORDS, unknown);
   return report(&request);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde symbolize: names addresses from files, without a process.
+ * sonde symbolize: finds the function, file and line of addresses in binaries and debug files,
+ * without a process.
  *
  * Addresses are arguments, or lines of stdin. Answers are written before the next read of stdin, so
  * another program can use the verb as a coprocess. Memory does not grow with the input. A file of
@@ -40,12 +41,14 @@ static const cli_option_t options[] = {
     {KEY_IMAGES, "images", "FILE",
      "a list of a process's images: a crash report, .ips JSON, a memory graph, or lines START "
      "PATH"},
-    {KEY_LOAD, "load", "ADDRESS", "where the image was mapped (default: link addresses)"},
+    {KEY_LOAD, "load", "ADDRESS",
+     "where the image was mapped; without it, addresses are link addresses"},
     {KEY_SLIDE, "slide", "N", "run-time address minus link address"},
     {KEY_UUID, "uuid", "UUID",
      "UUID or build-id of the binary; without --image, finds its file in --debug-dir"},
     {KEY_ARCH, "arch", "NAME", "slice of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
-    {KEY_RETURNS, "return-addresses", NULL, "name the calls before the addresses"},
+    {KEY_RETURNS, "return-addresses", NULL,
+     "addresses are return addresses: name the call before each"},
     {KEY_DEBUG_DIR, "debug-dir", "DIR", "search debug files here first; may be repeated"},
     {KEY_NO_LINES, "no-lines", NULL, "print functions only"},
     {KEY_NO_INLINES, "no-inlines", NULL, "omit inlined functions"},
@@ -58,8 +61,8 @@ static const cli_usage_t usage = {
     .verb = "symbolize",
     .arguments = "--image FILE | --images FILE [ADDRESS…] | FILE.json",
     .about =
-        "Names hexadecimal addresses, from arguments or lines of stdin; or all frames of a file "
-        "written by `sonde stacks --json`.",
+        "Prints function, file and line of hexadecimal addresses, which are arguments or lines of "
+        "stdin. Given a file that `sonde stacks --json` wrote, names all frames in it.",
     .options = options,
     .examples = {
         {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two link addresses"},
@@ -383,7 +386,7 @@ static int symbolize_stacks(job_t *job, const char *path) {
     return message_fail("'%s' is not JSON of `sonde stacks`; for a binary, use --image", path);
   }
   if (job->json)
-    puts(json_object_to_json_string_ext(document, JSON_STYLE));
+    puts(json_print(document, JSON_STYLE));
   else
     put_stacks(document);
   json_object_put(document);

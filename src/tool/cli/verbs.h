@@ -18,7 +18,7 @@
   X(import, "convert a malloc stack log of macOS or iOS to a recording")                           \
   X(diff, "compare two recordings; a gate for continuous integration")                             \
   X(pack, "compress or summarize a recording")                                                     \
-  X(symbolize, "name addresses from files")                                                        \
+  X(symbolize, "print function, file and line of addresses")                                       \
   X(audit, "check audit policies; write baselines")                                                \
   X(clean, "remove unfinished recordings of processes that have ended")                            \
   X(cache, "list, limit or clear the symbol index")                                                \

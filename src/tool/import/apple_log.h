@@ -80,7 +80,8 @@ static inline bool apple_is_possible(const apple_record_t *r) {
 }
 
 /* The only layout in which all of the first and last records are possible. APPLE_UNKNOWN when there
- * is none, or several: then *AMBIGUOUS is set, which files with few records can cause. */
+ * is no such layout or more than one. *AMBIGUOUS is set when there is more than one, which files
+ * with few records can cause. */
 apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous);
 
 /* The name of a VM_MEMORY_… tag (vm_statistics.h); NULL when it has none. */

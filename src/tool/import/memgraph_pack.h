@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The containers in a memory graph: that of the file, and that of a data entry. Neither is
- * documented; the facts are from the behavior of Apple's Symbolication framework.
+ * The containers in a memory graph: the container of the file, and the container of a data entry.
+ * Neither is documented; the facts are from the behavior of Apple's Symbolication framework.
  */
 #ifndef SONDE_IMPORT_MEMGRAPH_PACK_H
 #define SONDE_IMPORT_MEMGRAPH_PACK_H

@@ -141,15 +141,12 @@ stream_t *offline_stream(offline_t *r, uint32_t tid, const char *name) {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-offline_t *offline_create(const char *path) {
+offline_t *offline_begin(int fd) {
   offline_t *r = calloc(1, sizeof *r);
   if (!r) return NULL;
-  r->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0600);
-  if (r->fd < 0 || !new_stream(r, CHUNK_TABLES)) {
-    int error = r->fd < 0 ? errno : ENOMEM;
-    if (r->fd >= 0) close(r->fd);
+  r->fd = fd;
+  if (!new_stream(r, CHUNK_TABLES)) {
     free(r);
-    errno = error;
     return NULL;
   }
   r->size = RECORD_HEADER_SIZE;
@@ -168,7 +165,6 @@ int offline_finish(offline_t *r) {
     free(r->streams[i]);
   }
   if (!r->error) r->error = -header_write(&r->header, r->fd);
-  if (close(r->fd) != 0 && !r->error) r->error = errno;
   int error = r->error;
   free(r);
   return -error;

@@ -15,8 +15,8 @@
 
 typedef struct offline offline_t;
 
-/* Creates or truncates the file PATH. NULL with errno. */
-offline_t *offline_create(const char *path);
+/* Writes into the empty file FD, which stays the caller's. NULL if memory runs out. */
+offline_t *offline_begin(int fd);
 
 /* The header, for the caller to complete; its magic, sizes and state are set. */
 record_header_t *offline_header(offline_t *recording);
@@ -48,7 +48,9 @@ typedef struct offline_text {
 void offline_table(offline_t *recording, table_type_t type, const uint64_t *numbers, unsigned count,
                    const offline_text_t *texts);
 
-/* Closes all chunks, writes the header and frees the recording. 0 or a negative errno. */
+/* Closes all chunks, writes the header and frees the recording. 0 or a negative errno. FD stays
+ * open.
+ */
 int offline_finish(offline_t *recording);
 
 #endif

@@ -53,6 +53,8 @@ struct reader {
   ARRAY(sensor_record_t) sensor_records;
   ARRAY(const char *) arguments;
   ARRAY(frame_text_t) frame_texts;
+  /* the id of sonde's agent among the images; 0: none */
+  uint32_t agent;
   /* of TABLE_TRACER, in units of the clock */
   double cost_pair, cost_inside;
   /* of images, threads, frames and nodes */
@@ -62,6 +64,10 @@ struct reader {
   uint16_t exec_index;
   /* the last program that has chunks */
   uint16_t programs;
+  /* the latest time of a chunk, in ticks */
+  uint64_t last_time;
+  /* of an unfinished recording: its recorder has ended */
+  bool abandoned;
 };
 
 /* Reads SIZE bytes at OFFSET of the file, or of its shared buffers. Returns the count, which is

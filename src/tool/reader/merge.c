@@ -4,11 +4,11 @@
  *
  * Each stream has a cursor: its chunks in sequence, one of them in memory, with some of its events
  * decoded ahead. A binary heap orders the cursors by the time of their next event. A cursor reads
- * its first chunk only when it reaches the top, so memory follows the number of threads that were
- * alive at one time.
+ * its first chunk only when it reaches the top of the heap. So memory use is proportional to the
+ * number of threads that were alive at the same time.
  *
- * Most programs have runs of events of one thread. The merge returns at once all events of the top
- * cursor that precede the first event of every other stream.
+ * Most programs have runs of events of one thread. One call of merge_run returns all events of the
+ * top cursor that precede the next event of every other stream.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -17,7 +17,9 @@
 #include "reader/merge.h"
 #include "reader/internal.h"
 
-/* Events decoded ahead, and how many of them remain known while the chunk has more. */
+/* AHEAD is the capacity of the buffer of decoded events. The buffer is refilled when at most
+ * LOOKAHEAD events remain, so more than LOOKAHEAD events are decoded except near the end of a
+ * chunk. */
 #define AHEAD     256
 #define LOOKAHEAD 32
 
@@ -95,7 +97,8 @@ static bool bad(merge_t *m, decoder_t *d) {
   return false;
 }
 
-/* The body of the extended record at P, which is after its time. Sets *SUBTYPE. */
+/* Returns the body of an extended record, or NULL if the record is damaged. P points behind the
+ * record's time. Sets *SUBTYPE and *SIZE. */
 static const uint8_t *body_of(const decoder_t *d, const uint8_t *p, uint8_t *subtype,
                               uint64_t *size) {
   *subtype = *p++;

@@ -2,8 +2,8 @@
  *
  * The events of all streams of a recording, merged by time. Each stream keeps its own order.
  *
- * One thread uses a merge. It must be closed before its reader. Memory follows the number of
- * threads that were alive at one time.
+ * One thread uses a merge. It must be closed before its reader. Memory use is proportional to the
+ * number of threads that were alive at the same time.
  */
 #ifndef SONDE_READER_MERGE_H
 #define SONDE_READER_MERGE_H
@@ -20,8 +20,8 @@ void merge_close(merge_t *merge);
 const record_event_t *merge_next(merge_t *merge);
 
 /* The fast alternative to merge_next; do not mix the two. A run is the next COUNT events in order,
- * all of one stream. Events COUNT to KNOWN - 1 are later events of that stream, so that a caller
- * can prefetch what they need. */
+ * all of one stream. Events COUNT to KNOWN - 1 are later events of that stream; a caller can
+ * prefetch the memory that it will need for them. */
 typedef struct merge_run {
   const record_event_t *events;
   uint32_t count, known;
@@ -35,9 +35,10 @@ void merge_consume(merge_t *merge, uint32_t n);
 
 /* Event N of the run contradicts the events so far, for example it allocates a block that is not
  * free. Clocks of two processors and coarse ticks differ a little, so another thread's event may
- * belong before it. If such an event is near, consumes the events before N, ends the run, moves
- * event N behind events at most MERGE_DEFER_TICKS later, and returns true. Returns false if the
- * event was already deferred that far or no other event is near: then it is to be used as it is. */
+ * belong before it. If such an event is near, this function consumes the events before N, ends the
+ * run, moves event N behind events at most MERGE_DEFER_TICKS later, and returns true. It returns
+ * false if event N was already deferred that far, or if no other event is near. The caller then
+ * uses event N as it is. */
 #define MERGE_DEFER_TICKS 64
 bool merge_defer(merge_t *merge, uint32_t n);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * The prediction model of packed chunks. From the events so far, it guesses the next event's kind
- * and stack, its size and its address. The packer writes which guess is right; the reader makes the
- * same guesses and uses that one. The guesses are part of the format: docs/format.md, "Packed
- * chunks".
+ * and stack, its size and its address. The packer writes the number of the guess that is right; the
+ * reader makes the same guesses and uses the guess with that number. The guesses are part of the
+ * format: docs/format.md, "Packed chunks".
  *
  * - Kind and stack (a symbol) follow the previous three, two or one symbols.
  * - A size is one of the last two sizes of the same symbol.
@@ -13,7 +13,8 @@
  *   newest or oldest of the stack whose blocks this stack frees; or has the same distance to the
  *   last freed one as before.
  *
- * A model knows only the blocks of its chunk; its memory follows the count of their events.
+ * A model knows only the blocks of its chunk; its memory is proportional to the number of their
+ * events.
  */
 #ifndef SONDE_READER_MODEL_H
 #define SONDE_READER_MODEL_H

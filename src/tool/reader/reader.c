@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "reader/calls.h"
 #include "reader/internal.h"
 #include "reader/packed.h"
 #include "record/shm.h"
@@ -122,7 +123,24 @@ static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint
                            .type = (uint8_t)(h->type > 255 ? 255 : h->type),
                            .from_shm = shm};
   if (h->exec_index > r->programs) r->programs = h->exec_index;
+  uint64_t time = h->close_time ? h->close_time : h->type == CHUNK_CALLS ? 0 : h->base_time;
+  if (time > r->last_time) r->last_time = time;
   return 0;
+}
+
+/* An unfinished recording lasts until its last chunk, which may be later than the last update of
+ * the header. The clock's rate stays as it is. */
+static void extend(reader_t *r) {
+  record_header_t *h = &r->header;
+  if (h->state != RECORD_OPEN || h->clock_shift > 32 || h->end_ticks <= h->start_ticks ||
+      h->end_monotonic_ns <= h->start_monotonic_ns || r->last_time > UINT64_MAX >> h->clock_shift)
+    return;
+  uint64_t last = r->last_time << h->clock_shift;
+  if (last <= h->end_ticks) return;
+  double passed = (double)(last - h->end_ticks) * reader_clock_rate(r);
+  if (passed > 1e18) return;
+  h->end_ticks = last;
+  h->end_monotonic_ns += (uint64_t)passed;
 }
 
 /* The offset of the next magic after FROM, or the end of the file. */
@@ -155,8 +173,9 @@ static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
 
 /* Whether writes failed. Each one left zeros in its place. */
 static bool had_write_errors(const reader_t *r) {
-  return r->header.stop_reason != RECORD_STOP_NONE &&
-         r->header.stop_reason != RECORD_STOP_REQUESTED;
+  return r->header.gaps || (r->header.stop_reason != RECORD_STOP_NONE &&
+                            r->header.stop_reason != RECORD_STOP_REQUESTED &&
+                            r->header.stop_reason != RECORD_STOP_RECORDER);
 }
 
 /* No chunk begins between FROM and TO. In a ring, such a gap is normal between the newest chunk and
@@ -205,15 +224,24 @@ static void copy_shm(reader_t *r, int fd) {
   free(control);
 }
 
+/* Whether the pids of H are those that this process sees. */
+static bool are_own_pids(const record_header_t *h) {
+  struct stat space;
+  return h->pid_space && stat("/proc/self/ns/pid", &space) == 0 && h->pid_space == space.st_ino;
+}
+
 /* Reads the open chunks of a running recording from the buffers that its recorder shares. */
 static void read_shm(reader_t *r) {
   char path[64];
   if (r->header.state != RECORD_OPEN || !r->header.recorder_pid || r->data) return;
   snprintf(path, sizeof path, "/proc/%u/fd/%d", r->header.recorder_pid, r->header.shm_fd);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  copy_shm(r, fd);
-  close(fd);
+  bool readable = fd >= 0 || errno == ENOENT;
+  if (fd >= 0) {
+    copy_shm(r, fd);
+    close(fd);
+  }
+  r->abandoned = readable && !r->shm && are_own_pids(&r->header);
 }
 
 static void index_shm(reader_t *r) {
@@ -266,9 +294,11 @@ static void select_chunks(reader_t *r) {
     }
     bool follows = kept && c[kept - 1].type == c[i].type && c[kept - 1].stream == c[i].stream;
     uint32_t expected = follows ? c[kept - 1].sequence + c[kept - 1].span : 0;
-    if (!follows && c[i].type != CHUNK_TABLES && r->header.ring_bytes)
+    if (!follows && c[i].type != CHUNK_TABLES && r->header.ring_bytes) {
       r->damage.dropped_chunks += c[i].sequence;
-    else
+      if (c[i].sequence && c[i].base_time > r->damage.complete_from)
+        r->damage.complete_from = c[i].base_time;
+    } else
       r->damage.missing_chunks += c[i].sequence - expected;
     c[kept++] = c[i];
   }
@@ -318,6 +348,7 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
   status = index_file(r);
   if (status == 0) {
     index_shm(r);
+    extend(r);
     if (!choose_program(r)) {
       snprintf(error, error_size, "the recording has no program %u", r->exec_index);
       return SONDE_ENOTFOUND;
@@ -343,6 +374,11 @@ static int finish_open(reader_t **out, reader_t *r, char *error, size_t error_si
   }
   *out = r;
   return 0;
+}
+
+reader_loss_t reader_recorder_loss(const reader_t *r) {
+  if (r->abandoned) return READER_LOST_NEWEST;
+  return r->header.stop_reason == RECORD_STOP_RECORDER ? READER_LOST_RECORDER : READER_LOST_NOTHING;
 }
 
 int reader_open(reader_t **out, const char *path, char *error, size_t error_size) {

@@ -7,8 +7,9 @@
  * they are needed and then discarded: beyond 32 bytes a chunk, the memory of a replay does not
  * depend on the length of the recording.
  *
- * A recording can be read while it is written, as far as it is in the file. If its recorder still
- * runs and belongs to the same user, its open chunks are read too.
+ * A recording can be read while it is written. If the recorder still runs and belongs to the same
+ * user, the reader reads the open chunks in the shared buffers too; otherwise only the chunks in
+ * the file.
  *
  * A reader is used by one thread at a time.
  */
@@ -32,6 +33,8 @@ typedef struct reader_damage {
   uint64_t missing_chunks;
   /* overwritten by newer ones: a limited recording keeps the newest */
   uint64_t dropped_chunks;
+  /* ticks: with dropped chunks, events before this time may be missing */
+  uint64_t complete_from;
   /* bytes where no chunk begins, and the offset of the first of them */
   uint64_t skipped_bytes, first_skipped_at;
   /* malformed records: the rest of the chunk is skipped */
@@ -70,6 +73,15 @@ typedef struct record_node {
   uint32_t id, parent, frame;
 } record_node_t;
 
+/* What is missing because the recorder was killed: nothing; all that the recorder itself would have
+ * written since; also the newest events of each thread, in chunks that nobody collected. */
+typedef enum reader_loss {
+  READER_LOST_NOTHING,
+  READER_LOST_RECORDER,
+  READER_LOST_NEWEST,
+} reader_loss_t;
+reader_loss_t reader_recorder_loss(const reader_t *reader);
+
 /* Opens the recording PATH. On failure returns a negative SONDE_E… and writes one line to ERROR. */
 int reader_open(reader_t **out, const char *path, char *error, size_t error_size);
 
@@ -77,14 +89,14 @@ int reader_open(reader_t **out, const char *path, char *error, size_t error_size
 int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *error,
                       size_t error_size);
 
-/* As reader_open, for program number PROGRAM of the process: execve replaces program 1 by 2, and so
- * on. Each program has its own tables and events. PROGRAM 0 is the last one. */
+/* As reader_open, for program number PROGRAM of the process: execve replaces program 1 by program
+ * 2, and so on. Each program has its own tables and events. PROGRAM 0 is the last one. */
 int reader_open_program(reader_t **out, const char *path, uint32_t program, char *error,
                         size_t error_size);
 void reader_close(reader_t *reader);
 
 /* The number of the program that is read, and the count of programs that the process executed. The
- * last of them may have no data yet. */
+ * last program may have no data yet. */
 uint32_t reader_program(const reader_t *reader);
 uint32_t reader_programs(const reader_t *reader);
 
@@ -114,6 +126,9 @@ const sensor_record_t *reader_sensor_records(const reader_t *reader, size_t *cou
 const record_thread_t *reader_thread(const reader_t *reader, uint32_t stream);
 const record_image_t *reader_image(const reader_t *reader, uint32_t id);
 const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);
+
+/* True if FRAME is code of sonde's agent. */
+bool reader_is_agent(const reader_t *reader, const record_frame_t *frame);
 const record_node_t *reader_node(const reader_t *reader, uint32_t id);
 
 /* Writes at most MAX frames of stack ID to FRAMES, innermost first. Returns the depth of the stack,
@@ -121,6 +136,11 @@ const record_node_t *reader_node(const reader_t *reader, uint32_t id);
  * of the stack is not defined or, in a hostile file, its nodes form a cycle. */
 #define READER_DEPTH_MAX 65536
 int reader_stack(const reader_t *reader, uint32_t id, const record_frame_t **frames, int max);
+
+/* The same without the frames of sonde's agent. If the innermost frames are the agent's, which was
+ * then at work, one of them stands for all. */
+int reader_program_stack(const reader_t *reader, uint32_t id, const record_frame_t **frames,
+                         int max);
 
 /* Converts TICKS, the shifted ticks of events, to nanoseconds since the start of the recording. */
 uint64_t reader_ns(const reader_t *reader, uint64_t ticks);

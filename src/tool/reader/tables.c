@@ -4,6 +4,7 @@
  * record is counted and its chunk skipped; a record of an unknown type is kept uninterpreted.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "reader/body.h"
 #include "reader/internal.h"
@@ -88,6 +89,12 @@ static int read_process(reader_t *r, body_t *b) {
   return 0;
 }
 
+static bool is_agent(const char *path) {
+  static const char name[] = "libsonde-agent.so";
+  const char *slash = strrchr(path, '/');
+  return !strcmp(slash ? slash + 1 : path, name);
+}
+
 static int read_image(reader_t *r, body_t *b) {
   record_image_t i = {0};
   i.id = get_id(b);
@@ -101,6 +108,7 @@ static int read_image(reader_t *r, body_t *b) {
   record_image_t *item = ARRAY_ADD(r->images);
   if (!item) return SONDE_ENOMEM;
   *item = i;
+  if (is_agent(i.path)) r->agent = i.id;
   return add_id(r, &r->image_ids, image_key, image_hash, r->images.count - 1);
 }
 
@@ -298,18 +306,35 @@ const record_node_t *reader_node(const reader_t *r, uint32_t id) {
   return i == SIZE_MAX ? NULL : &r->nodes.items[i];
 }
 
+bool reader_is_agent(const reader_t *r, const record_frame_t *f) {
+  return f->image && f->image == r->agent;
+}
+
 /* Brent's algorithm detects a cycle of at most READER_DEPTH_MAX / 2 nodes: each time that the depth
  * has doubled, a checkpoint moves to the current node. Longer cycles end at READER_DEPTH_MAX. */
 int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
   uint32_t checkpoint = 0;
-  int count = 0;
-  for (; id && count < READER_DEPTH_MAX; count++) {
+  int count = 0, nodes = 0;
+  for (; id && count < READER_DEPTH_MAX; nodes++) {
     const record_node_t *n = reader_node(r, id);
     const record_frame_t *f = n ? reader_frame(r, n->frame) : NULL;
     if (!f || id == checkpoint) return -1;
-    if (!(count & (count - 1))) checkpoint = id;
-    if (count < max) frames[count] = f;
+    if (!(nodes & (nodes - 1))) checkpoint = id;
     id = n->parent;
+    if (f->flags & FRAME_TRAMPOLINE) continue;
+    if (count < max) frames[count] = f;
+    count++;
   }
   return count + (id != 0);
+}
+
+int reader_program_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
+  int depth = reader_stack(r, id, frames, max), known = depth < max ? depth : max, kept = 0;
+  int own = 0; /* innermost frames of the agent */
+  while (own < known && reader_is_agent(r, frames[own]))
+    own++;
+  if (own) frames[kept++] = frames[own - 1];
+  for (int i = own; i < known; i++)
+    if (!reader_is_agent(r, frames[i])) frames[kept++] = frames[i];
+  return known > 0 ? depth - (known - kept) : depth;
 }

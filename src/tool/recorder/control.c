@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -18,6 +19,7 @@
 
 #include "base/message.h"
 #include "base/parse.h"
+#include "record/settings.h"
 #include "sensor/sensor_table.h"
 
 #define REPLY_MAX (1u << 20)
@@ -57,15 +59,41 @@ static bool send_all(int fd, const char *data, size_t size) {
   return true;
 }
 
+/* Sends TEXT and, unless it is negative, the descriptor PASSED with it (unix(7)). */
+static bool send_first(int fd, const char *text, int passed) {
+  union {
+    struct cmsghdr head;
+    char space[CMSG_SPACE(sizeof(int))];
+  } control = {.head = {.cmsg_len = CMSG_LEN(sizeof passed),
+                        .cmsg_level = SOL_SOCKET,
+                        .cmsg_type = SCM_RIGHTS}};
+  if (passed < 0) return send_all(fd, text, strlen(text));
+  memcpy(CMSG_DATA(&control.head), &passed, sizeof passed);
+  struct iovec data = {(void *)(uintptr_t)text, strlen(text)};
+  const struct msghdr message = {
+      .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  return sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)strlen(text);
+}
+
 /* ---- serving ------------------------------------------------------------------------------ */
 
+/* Random hexadecimal digits; "" without a source of them, and then nothing is served to others. */
+static void make_token(char *out) {
+  unsigned char bytes[(SHM_TOKEN_MAX - 1) / 2];
+  bool good = getrandom(bytes, sizeof bytes, 0) == (ssize_t)sizeof bytes;
+  for (size_t i = 0; i < (good ? sizeof bytes : 0); i++)
+    snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+}
+
 void control_open(control_t *c, recording_t *recording, const char *path, pid_t pid) {
-  *c = (control_t){.recording = recording, .path = path, .pid = pid};
+  *c = (control_t){.recording = recording, .path = path, .pid = pid, .passed = -1};
+  make_token(c->token);
   struct sockaddr_un address;
   socklen_t size = make_address(&address, geteuid(), pid);
   c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (c->fd >= 0 && bind(c->fd, (struct sockaddr *)&address, size) == 0 && listen(c->fd, 8) == 0) {
     control_name(c, recording->control->recorder_name);
+    strcpy(recording->control->token, c->token);
     return;
   }
   message_note("'sonde ctl' cannot control this recording: %s", strerror(errno));
@@ -76,6 +104,15 @@ void control_name(const control_t *c, char *out) {
   struct sockaddr_un address;
   (void)make_address(&address, geteuid(), c->pid);
   snprintf(out, CONTROL_NAME_MAX, "%.79s", c->fd < 0 ? "" : address.sun_path + 1);
+}
+
+void control_settings(const control_t *c, bool follow, char *out, size_t size) {
+  char name[CONTROL_NAME_MAX];
+  recording_settings(c->recording, out, size);
+  if (c->fd < 0) return;
+  control_name(c, name);
+  size_t n = strlen(out);
+  snprintf(out + n, size - n, ":%s:%s%s", name, c->token, follow ? ":follow" : "");
 }
 
 void control_close(control_t *c) {
@@ -120,11 +157,31 @@ static void send_reply(control_t *c, int fd, char *line) {
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
   if (!out) return;
+  c->passed = -1;
   bool good = run(c, line, out);
   fclose(out);
   const char *first = good ? "ok\n" : "error ";
-  if (text && send_all(fd, first, strlen(first))) (void)send_all(fd, text, size);
+  if (text && send_first(fd, first, c->passed)) (void)send_all(fd, text, size);
   free(text);
+}
+
+/* The request in LINE after "token TOKEN "; NULL if there is none or another token. */
+static char *after_token(const control_t *c, char *line) {
+  static const char word[] = "token ";
+  size_t n = strlen(c->token);
+  if (!n || strncmp(line, word, strlen(word)) != 0) return NULL;
+  line += strlen(word);
+  return !strncmp(line, c->token, n) && line[n] == ' ' ? line + n + 1 : NULL;
+}
+
+/* The recorder's user and root are served; another user's process is if it knows the token. */
+static void serve_line(control_t *c, int fd, char *line, const struct ucred *who) {
+  char *request = after_token(c, line);
+  c->client_pid = who->pid;
+  if (request)
+    send_reply(c, fd, request);
+  else if (who->uid == geteuid() || who->uid == 0)
+    send_reply(c, fd, line);
 }
 
 void control_serve(control_t *c) {
@@ -134,17 +191,16 @@ void control_serve(control_t *c) {
   set_timeout(fd, 1);
   char line[CONTROL_LINE_MAX + 1];
   size_t n = 0;
-  bool trusted = get_peer(fd, &who) && (who.uid == geteuid() || who.uid == 0);
-  c->client_pid = who.pid;
-  while (trusted && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
+  bool known = get_peer(fd, &who);
+  while (known && n < CONTROL_LINE_MAX && !memchr(line, '\n', n)) {
     ssize_t r = recv(fd, line + n, CONTROL_LINE_MAX - n, 0);
     if (r <= 0) break;
     n += (size_t)r;
   }
-  char *end = trusted ? memchr(line, '\n', n) : NULL;
+  char *end = known ? memchr(line, '\n', n) : NULL;
   if (end) {
     *end = 0;
-    if (!memchr(line, 0, (size_t)(end - line))) send_reply(c, fd, line);
+    if (!memchr(line, 0, (size_t)(end - line))) serve_line(c, fd, line, &who);
   }
   close(fd);
 }

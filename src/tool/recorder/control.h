@@ -3,13 +3,15 @@
  * The control socket: `sonde ctl`, `sonde leaks` and the agent send requests to a program's
  * recorder. The program needs no listener.
  *
- * It is an AF_UNIX socket with an abstract name (unix(7)) made of the user, the pid namespace and
- * the program's pid, so a killed recorder leaves nothing behind. An abstract name has no
- * permissions: both ends check the other's user with SO_PEERCRED and accept only their own user and
- * root.
+ * The control socket is an AF_UNIX socket with an abstract name (unix(7)) made of the user, the pid
+ * namespace and the program's pid, so a killed recorder leaves nothing behind. An abstract name has
+ * no permissions: both ends check the other's user with SO_PEERCRED and accept only their own user
+ * and root. A recorded program may run as another user (su, a daemon that gives up its rights). The
+ * agent therefore starts its requests with the token of the settings (record/settings.h). Then any
+ * user is served. Such a process gets descriptors of its own recording only.
  *
  * Each connection carries one request, a line of at most CONTROL_LINE_MAX bytes, and its reply: a
- * line "ok" and lines "name value", or "error " and the reason. Then it is closed.
+ * line "ok" and lines "name value", or "error " and the reason. Then the connection is closed.
  *
  * The recorder serves one request at a time in its main thread. Commands change the program through
  * the control block of the shared buffers (record/shm.h) and read tables in shared memory
@@ -27,7 +29,8 @@
 
 #include "recorder/recording_file.h"
 
-#define CONTROL_LINE_MAX 1024
+/* A path fits, with a token and a word. */
+#define CONTROL_LINE_MAX 4608
 
 #define CONTROL_NAME_MAX 80
 
@@ -40,10 +43,17 @@ typedef struct control {
   const char *path;
   /* of the program */
   pid_t pid;
+  char token[SHM_TOKEN_MAX];
   /* who sent the current request */
   pid_t client_pid;
+  /* a descriptor that the reply carries; -1: none */
+  int passed;
   /* NULL: children are not recorded */
   struct follow *follow;
+  /* of the program's recording; NULL in those of children */
+  struct processes *processes;
+  /* the agent's file; -1 in the recordings of children */
+  int agent_fd;
 } control_t;
 
 /* Executes a command. ARGUMENT is "" if it has none. Returns true after writing lines to REPLY, or
@@ -60,6 +70,10 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *r
   X(snapshot, 0)                                                                                   \
   X(mark, 2)                                                                                       \
   X(follow, 0)                                                                                     \
+  X(descriptor, 2)                                                                                 \
+  X(executes, 2)                                                                                   \
+  X(spawned, 2)                                                                                    \
+  X(stays, 0)                                                                                      \
   X(leaks, 1)                                                                                      \
   X(stop, 0)
 
@@ -78,6 +92,9 @@ void control_close(control_t *control);
 
 /* Writes the socket's abstract name to OUT, at most CONTROL_NAME_MAX bytes; "" without a socket. */
 void control_name(const control_t *control, char *out);
+
+/* Writes the settings of the recording for the agent, with FOLLOW for its children, too. */
+void control_settings(const control_t *control, bool follow, char *out, size_t size);
 
 /* ---- the client --------------------------------------------------------------------------- */
 

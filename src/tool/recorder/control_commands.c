@@ -13,6 +13,9 @@
 #include "base/parse.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
+#include "recorder/process_facts.h"
+#include "recorder/processes.h"
+#include "record/settings.h"
 #include "sensor/sensor_table.h"
 #include "sonde/status.h"
 
@@ -164,18 +167,80 @@ bool control_stop(control_t *c, const char *argument, FILE *reply) {
   return true;
 }
 
-/* Sent by the agent in a child of the program: creates a recording of that child. */
+/* ---- sent by the agent ---------------------------------------------------------------------- */
+
+/* Creates a recording of a child of the program. The program itself asks if it cannot know that it
+ * is the program (agent/follow.c). */
 bool control_follow(control_t *c, const char *argument, FILE *reply) {
-  char settings[128], error[PATH_MAX + 64] = "";
+  char settings[SETTINGS_MAX], error[PATH_MAX + 64] = "";
   (void)argument;
   if (!c->follow) {
     fprintf(reply, "children are not recorded; record with 'sonde record --follow'");
     return false;
   }
-  if (!follow_child(c->follow, c->client_pid, settings, sizeof settings, error, sizeof error)) {
+  if (c->client_pid == c->pid) {
+    control_settings(c, true, settings, sizeof settings);
+  } else if (!follow_child(c->follow, c->client_pid, settings, sizeof settings, error,
+                           sizeof error)) {
     fprintf(reply, "%s", error);
     return false;
   }
   fprintf(reply, "settings %s\n", settings);
+  return true;
+}
+
+/* Passes a descriptor of the process's own recording, or the agent's file, to a process that cannot
+ * open it through /proc. */
+bool control_descriptor(control_t *c, const char *argument, FILE *reply) {
+  const shm_control_t *s = c->recording->control;
+  unsigned long wanted = strtoul(argument, NULL, 10);
+  const int fds[] = {c->recording->shm_fd, c->recording->file_fd, c->recording->live_fd,
+                     s->policy_fd, s->leaks_fd};
+  if (wanted == SETTINGS_AGENT) c->passed = c->agent_fd;
+  for (size_t i = 0; i < sizeof fds / sizeof *fds && c->client_pid == c->pid; i++)
+    if (fds[i] >= 0 && wanted == (unsigned long)fds[i]) c->passed = fds[i];
+  if (c->passed < 0) fprintf(reply, "no such descriptor of this process");
+  return c->passed >= 0;
+}
+
+/* "reachable FILE" or "unreachable FILE": whether the agent's file can be opened there. */
+static const char *why_not(pid_t viewer, const char *argument, const char **file) {
+  static const char words[2][14] = {"reachable ", "unreachable "};
+  bool hidden = !strncmp(argument, words[1], strlen(words[1]));
+  *file = argument + strlen(words[hidden]);
+  const char *why = process_facts_why_file(viewer, *file);
+  return why || !hidden ? why : "the agent's file is not visible to it";
+}
+
+static bool is_announcement(const char *argument) {
+  return !strncmp(argument, "reachable ", 10) || !strncmp(argument, "unreachable ", 12);
+}
+
+bool control_executes(control_t *c, const char *argument, FILE *reply) {
+  const char *file;
+  (void)reply;
+  if (!c->processes || !is_announcement(argument)) return false;
+  const char *why = why_not(c->client_pid, argument, &file);
+  processes_execute(c->processes, c->client_pid, file, why);
+  return true;
+}
+
+/* The child may have requested its recording already. */
+bool control_spawned(control_t *c, const char *argument, FILE *reply) {
+  char *rest;
+  const char *file;
+  (void)reply;
+  pid_t pid = (pid_t)strtol(argument, &rest, 10);
+  if (!c->processes || *rest != ' ' || !is_announcement(rest + 1)) return false;
+  pid = process_facts_of_namespace(c->client_pid, pid);
+  const char *why = why_not(c->client_pid, rest + 1, &file);
+  if (pid > 0) processes_spawn(c->processes, pid, c->client_pid, file, why);
+  return true;
+}
+
+bool control_stays(control_t *c, const char *argument, FILE *reply) {
+  (void)argument;
+  (void)reply;
+  if (c->processes) processes_stay(c->processes, c->client_pid);
   return true;
 }

@@ -29,7 +29,7 @@
 
 /* Address space of the exchange; memory is used as it is written. */
 #define EXCHANGE_BYTES (UINT64_C(4) << 30)
-/* How long to wait for a signalled thread before another one is signalled; how many are signalled;
+/* How long to wait for a signaled thread before another one is signaled; how many are signaled;
  * and how long all of this may take. */
 #define SIGNAL_WAIT_NS UINT64_C(300000000)
 #define SIGNALS_MAX    4
@@ -101,7 +101,7 @@ static bool begin_exchange(const control_t *c) {
 
 /* ---- choosing --------------------------------------------------------------------------- */
 
-/* How much a signal disturbs the thread, from 0, not at all; negative: it must not be signalled.
+/* How much a signal disturbs the thread, from 0, not at all; negative: it must not be signaled.
  * *AT is the call that blocks the thread. */
 static int disturbance_of(pid_t pid, pid_t tid, os_blocked_t *at) {
   char text[1024];

@@ -5,20 +5,28 @@
 #ifndef SONDE_RECORDER_DEFAULTS_H
 #define SONDE_RECORDER_DEFAULTS_H
 
-/* --sample and --wall, in Hz. 99 does not divide the periods that programs use for their timers. */
-#define DEFAULT_SAMPLE_HZ 99
+#include "sensor/sensor_table.h"
+
+/* --sample and --wall, in Hz. */
+#define DEFAULT_SAMPLE_HZ SENSOR_DEFAULT_HZ
 #define SAMPLE_HZ_MAX     1000
 
-/* Mean bytes between two sampled allocations, when no sensor is named. */
-#define DEFAULT_SAMPLE_BYTES (512u << 10)
+/* Mean bytes between two sampled allocations, when no sensor is named; in KB of 1,024 bytes. */
+#define DEFAULT_SAMPLE_KB    512
+#define DEFAULT_SAMPLE_BYTES (DEFAULT_SAMPLE_KB * 1024u)
 
 /* --stall: the threshold in milliseconds. */
-#define DEFAULT_STALL_MS 250
+#define DEFAULT_STALL_MS SENSOR_DEFAULT_STALL_MS
 #define STALL_MS_MIN     50
 #define STALL_MS_MAX     3600000
 
 /* --cpu: percent of one CPU, and seconds. */
 #define DEFAULT_CPU_PERCENT 80
 #define DEFAULT_CPU_SECONDS 60
+
+/* The same in texts. */
+#define DEFAULT_HZ_TEXT     SENSOR_STRING(DEFAULT_SAMPLE_HZ)
+#define DEFAULT_CPU_TEXT    SENSOR_STRING(DEFAULT_CPU_PERCENT) "," SENSOR_STRING(DEFAULT_CPU_SECONDS)
+#define DEFAULT_BLOCKS_TEXT "sample:" SENSOR_STRING(DEFAULT_SAMPLE_KB) "K"
 
 #endif

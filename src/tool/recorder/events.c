@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/varint.h"
+#include "record/shm.h"
 #include "record/live_table.h"
 #include "recorder/recording_file.h"
 #include "sonde/status.h"
@@ -73,7 +74,9 @@ static int append(recording_t *r, event_chunk_t *c, uint8_t subtype, uint64_t ti
   memcpy(aligned, &h, sizeof h);
   chunk_seal(aligned, size);
   c->used = 0;
-  if (r->control->stop_reason || !recording_append(r, aligned, size)) return SONDE_EIO;
+  /* The list of processes is written at the end, also if the recording has stopped. */
+  bool may_write = subtype == EXTENDED_PROCESS || gap_should_write(r->control);
+  if (!may_write || !recording_append(r, aligned, size)) return SONDE_EIO;
   r->sequence++;
   return 0;
 }
@@ -264,6 +267,37 @@ int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   int written = append(r, &chunk, EXTENDED_MODE, time);
   free(chunk.bytes);
   return status < 0 ? status : written;
+}
+
+static void put_text(event_chunk_t *c, const char *text, size_t limit) {
+  size_t size = strnlen(text, limit);
+  put(c, size);
+  memcpy(body_of(c) + c->used, text, size);
+  c->used += (uint32_t)size;
+}
+
+int recording_add_process(recording_t *r, const recorded_process_t *p) {
+  event_chunk_t chunk;
+  if (!begin(&chunk)) return SONDE_ENOMEM;
+  const uint64_t numbers[] = {p->pid, p->parent, p->start_ns, p->end_ns, p->cpu_ns};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    put(&chunk, numbers[i]);
+  put_text(&chunk, p->command, 4096);
+  put_text(&chunk, p->file, 4096);
+  put_text(&chunk, p->why, 256);
+  int status = append(r, &chunk, EXTENDED_PROCESS, recording_now(r));
+  free(chunk.bytes);
+  return status;
+}
+
+int recording_add_children(recording_t *r, uint64_t own_cpu_ns, uint64_t children_cpu_ns) {
+  event_chunk_t chunk;
+  if (!begin(&chunk)) return SONDE_ENOMEM;
+  put(&chunk, own_cpu_ns);
+  put(&chunk, children_cpu_ns);
+  int status = append(r, &chunk, EXTENDED_CHILDREN, recording_now(r));
+  free(chunk.bytes);
+  return status;
 }
 
 int recording_add_marker(recording_t *r, const char *name) {

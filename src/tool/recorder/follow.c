@@ -39,10 +39,9 @@ static followed_t *find(const follow_t *f, pid_t pid) {
 
 static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   const shm_control_t *main = f->main->recording->control;
-  /* Calls are traced only in the program itself; so is an audit that it starts by itself. */
-  uint32_t mode =
-      load_relaxed(&main->mode) & (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_SAMPLES |
-                                   RECORD_STALLS | (main->policy_size ? RECORD_AUDIT : 0));
+  /* An audit that the program starts by itself is not its children's. */
+  uint32_t mode = load_relaxed(&main->mode) & ~RECORD_SWITCHING;
+  if (!main->policy_size) mode &= ~RECORD_AUDIT;
   followed_t *c = calloc(1, sizeof *c);
   if (!c || f->count == FOLLOWED_MAX) {
     snprintf(error, size, c ? "too many children at the same time" : "out of memory");
@@ -62,7 +61,10 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
   c->recording.control->policy_fd = main->policy_fd;
   c->recording.control->policy_size = main->policy_size;
+  memcpy(c->recording.control->trace_pattern, main->trace_pattern, sizeof main->trace_pattern);
+  recording_set_tracing(&c->recording, load_relaxed(&main->trace_generation) & 1);
   control_open(&c->control, &c->recording, c->path, pid);
+  c->control.agent_fd = -1;
   monitors_start(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
   c->next = f->first;
   f->first = c;
@@ -72,13 +74,15 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
 
 bool follow_child(follow_t *f, pid_t pid, char *settings, size_t size, char *error,
                   size_t error_size) {
+  static const char not_created[] = "its recording could not be created";
   followed_t *c = find(f, pid);
   if (!c) c = add(f, pid, error, error_size);
+  processes_record(f->processes, pid, c ? c->path : NULL, c ? NULL : not_created);
   if (!c) {
     message_note("a child is not recorded: %s", error);
     return false;
   }
-  recording_settings(&c->recording, settings, size);
+  control_settings(&c->control, false, settings, size);
   return true;
 }
 
@@ -89,13 +93,19 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
   }
 }
 
-static void finish(followed_t *c) {
+static void finish(const follow_t *f, followed_t *c) {
+  const shm_control_t *control = c->recording.control;
+  processes_end(f->processes, c->pid, control->exec_index, control->executing,
+                control->threads.process_ns);
+  monitors_end_time(&c->monitors);
   monitors_stop(&c->monitors, 0); /* only its parent gets the status */
   control_close(&c->control);
   close(c->pidfd);
   int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
   if (status < 0) message_note("cannot write the end of '%s'", c->path);
-  notes_of_programs(c->recording.control);
+  notes_of_programs(c->recording.control, NULL);
+  uint32_t reason = c->recording.header.stop_reason;
+  if (reason) message_note("recording '%s' stopped early: %s", c->path, record_stop_text(reason));
   if (!c->recording.header.exec_count) unlink(c->path); /* its agent recorded nothing */
   recording_release(&c->recording);
   c->ended = true;
@@ -104,7 +114,7 @@ static void finish(followed_t *c) {
 void follow_serve(follow_t *f, const struct pollfd *fds) {
   for (followed_t *c = f->first; c; c = c->next, fds += 2) {
     if (fds[1].revents) control_serve(&c->control);
-    if (fds[0].revents) finish(c);
+    if (fds[0].revents) finish(f, c);
   }
   for (followed_t **at = &f->first; *at;) {
     followed_t *c = *at;

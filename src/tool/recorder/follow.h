@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * --follow: records children of the program, each to its own file. The agent in a child requests
- * its recording (agent/follow.c). The recorder is not the parent of these processes: a pidfd tells
- * it when one ends, but not with which status.
+ * its recording (agent/follow.c). The recorder is not the parent of these processes. A pidfd
+ * reports to the recorder when a child ends, but not with which status.
  */
 #ifndef SONDE_RECORDER_FOLLOW_H
 #define SONDE_RECORDER_FOLLOW_H
@@ -11,6 +11,7 @@
 
 #include "recorder/control.h"
 #include "recorder/monitors.h"
+#include "recorder/processes.h"
 
 /* Children recorded at the same time. */
 #define FOLLOWED_MAX 512
@@ -21,6 +22,7 @@ typedef struct follow {
   /* the program's own recording; a child's has its pid before the extension */
   const char *path;
   const control_t *main;
+  processes_t *processes;
   uint64_t limit_bytes;
   const monitor_options_t *monitor_options;
   followed_t *first;

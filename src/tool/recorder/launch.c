@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "image/elf/sanitizer.h"
+#include "recorder/preload_check.h"
 #include "recorder/recorder.h"
 
 /* The agent is in ../lib from bin, both in the build and when installed. */
@@ -35,13 +37,17 @@ bool launch_find_agent(char *out, size_t size) {
 
 /* ---- in the child ------------------------------------------------------------------------- */
 
-static void set_environment(const char *agent, const char *settings) {
+/* Sets LD_PRELOAD: the runtime of the program's sanitizer, the agent, then the user's preloads. */
+static bool set_environment(const char *command, const char *agent, const char *settings) {
   const char *others = getenv("LD_PRELOAD");
-  char *preload;
-  if (asprintf(&preload, "%s%s%s", agent, others && *others ? ":" : "", others ? others : "") < 0)
-    _exit(RECORDER_FAILED);
-  setenv("LD_PRELOAD", preload, 1);
-  setenv("SONDE_RECORD", settings, 1);
+  char *preload, path[PATH_MAX], name[SANITIZER_NAME_MAX];
+  if (!others) others = "";
+  bool needs = preload_find(command, path, sizeof path) && sanitizer_of_program(path, name);
+  const char *runtime = needs ? name : sanitizer_in_list(others);
+  int n = runtime ? (int)strcspn(runtime, ": ") : 0;
+  return asprintf(&preload, "%.*s%s%s%s%s", n, n ? runtime : "", n ? ":" : "", agent,
+                  *others ? ":" : "", others) >= 0 &&
+         setenv("LD_PRELOAD", preload, 1) == 0 && setenv("SONDE_RECORD", settings, 1) == 0;
 }
 
 static size_t read_settings(int fd, char *out, size_t size) {
@@ -63,8 +69,7 @@ static _Noreturn void run_command(char **command, int start_fd, int error_fd, co
   size_t n = read_settings(start_fd, settings, sizeof settings);
   if (traced) prctl(PR_SET_PTRACER, 0);
   if (!n) _exit(RECORDER_FAILED);
-  set_environment(agent, settings);
-  execvp(command[0], command);
+  if (set_environment(command[0], agent, settings)) execvp(command[0], command);
   int error = errno;
   while (write(error_fd, &error, sizeof error) < 0 && errno == EINTR) {
   }

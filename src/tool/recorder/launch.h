@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Starts the command with the agent preloaded. The child is forked before its recording exists,
- * because the recording carries its pid; it executes the command when it receives the settings.
+ * because the recording contains the child's pid. The child executes the command when it receives
+ * the settings.
  */
 #ifndef SONDE_RECORDER_LAUNCH_H
 #define SONDE_RECORDER_LAUNCH_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define SETTINGS_MAX 256
+#include "record/settings.h"
 
 typedef struct launch {
   pid_t pid;

@@ -6,6 +6,12 @@ void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
   monitors->stall = stalls ? stall_monitor_start(recording, &options->stalls) : NULL;
   monitors->wall =
       options->wall_interval_ns ? wall_monitor_start(recording, options->wall_interval_ns) : NULL;
+  monitors->cpu_time = cpu_time_monitor_start(recording);
+}
+
+void monitors_end_time(monitors_t *monitors) {
+  cpu_time_monitor_stop(monitors->cpu_time);
+  monitors->cpu_time = NULL;
 }
 
 void monitors_stop(const monitors_t *monitors, int status) {

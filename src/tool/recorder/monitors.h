@@ -6,6 +6,7 @@
 #ifndef SONDE_RECORDER_MONITORS_H
 #define SONDE_RECORDER_MONITORS_H
 
+#include "recorder/monitor/cpu_time.h"
 #include "recorder/monitor/stall.h"
 #include "recorder/monitor/wall.h"
 
@@ -19,10 +20,15 @@ typedef struct monitor_options {
 typedef struct monitors {
   stall_monitor_t *stall;
   wall_monitor_t *wall;
+  cpu_time_monitor_t *cpu_time;
 } monitors_t;
 
 void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
                     const monitor_options_t *options);
+
+/* Reads the CPU clocks for the last time. Call it before the process is reaped, if that is
+ * possible, and before monitors_stop. */
+void monitors_end_time(monitors_t *monitors);
 
 /* Call it before recording_finish. STATUS is the wait status of the process, 0 if unknown. */
 void monitors_stop(const monitors_t *monitors, int status);

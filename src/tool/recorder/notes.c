@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/notes.h"
 
+#include <sys/stat.h>
+
 #include "base/bits.h"
 #include "base/message.h"
 #include "record/format.h"
 
-void notes_of_programs(const shm_control_t *control) {
+void notes_of_programs(const shm_control_t *control, const char *why) {
   const int size = sizeof control->emulator; /* the program can write there */
   if (control->emulator[0])
     message_note("%.*s executes the program itself: the recording shows %.*s, not the program that "
                  "it runs",
                  size, control->emulator, size, control->emulator);
   else if (control->exec_index && control->executing)
-    message_note("process %u executed a program that did not load the agent (it is static or "
-                 "gained privileges): that program is not recorded",
-                 control->pid);
+    message_note(
+        "process %u executed a program that did not load the agent, so that program is not "
+        "recorded: %s",
+        control->pid, why ? why : "its agent did not start");
   if (control->own_malloc && load_relaxed(&control->mode) & RECORD_ANY_BLOCKS)
-    message_note("process %u has a malloc in its executable, which a preloaded library cannot "
-                 "replace (AddressSanitizer, a linked allocator): its blocks are not recorded",
+    message_note("process %u has a malloc in its executable or in its sanitizer's runtime, "
+                 "which a preloaded library cannot replace: its blocks are not recorded",
                  control->pid);
 }
 
@@ -53,9 +56,20 @@ void notes_of_trace(const shm_control_t *c) {
     message_note("%u matching functions exceed the limit and are not traced", c->imports_over);
 }
 
-void notes_of_recording(const recording_t *r, const char *path, int finished) {
+/* Whether PATH still is the recording's file. */
+static bool is_in_place(const recording_t *r, const char *path) {
+  struct stat file, named;
+  return fstat(r->file_fd, &file) == 0 && stat(path, &named) == 0 && file.st_dev == named.st_dev &&
+         file.st_ino == named.st_ino;
+}
+
+bool notes_of_recording(const recording_t *r, const char *path, int finished, const char *why) {
   const record_header_t *h = &r->header;
-  notes_of_programs(r->control);
+  notes_of_programs(r->control, why);
+  if (!is_in_place(r, path)) {
+    message_note("the recording is lost: '%s' was removed or replaced while the command ran", path);
+    return false;
+  }
   if (!h->exec_count)
     message_note("the command did not load the agent, so nothing was recorded; 'sonde doctor' "
                  "shows why");
@@ -70,7 +84,11 @@ void notes_of_recording(const recording_t *r, const char *path, int finished) {
     message_note("the process executed %u programs, all in '%s'; reports show the last one or "
                  "'--program N', the audit covers all",
                  h->exec_count, path);
+  if (h->gaps && !h->stop_reason)
+    message_note("the file could not be written for %.1f s: %s; the events of that time are lost",
+                 (double)h->gaps_ns / 1e9, record_stop_text(h->gap_reason));
   if (h->lost_events)
     message_note("%llu events were lost: out of memory, or the file was full",
                  (unsigned long long)h->lost_events);
+  return true;
 }

@@ -9,13 +9,15 @@
 #include "recorder/recording_file.h"
 
 /* Programs that are missing: what an emulator runs, what replaced the program and did not load the
- * agent; and blocks of an allocator in the executable. */
-void notes_of_programs(const shm_control_t *control);
+ * agent, for the reason WHY (NULL: unknown); and blocks of an allocator in the executable. */
+void notes_of_programs(const shm_control_t *control, const char *why);
 
 /* Functions that --trace could not trace. */
 void notes_of_trace(const shm_control_t *control);
 
-/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events. */
-void notes_of_recording(const recording_t *recording, const char *path, int finished);
+/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events. WHY
+ * as above. Returns false if the file is no longer at PATH. */
+bool notes_of_recording(const recording_t *recording, const char *path, int finished,
+                        const char *why);
 
 #endif

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* The kernel follows this many interpreters of scripts (fs/exec.c). */
 enum { SCRIPT_DEPTH = 4 };
 
-/* Searches COMMAND in PATH; false if it is not found. */
-static bool find_command(const char *command, char *out, size_t size) {
+bool preload_find(const char *command, char *out, size_t size) {
   if (strchr(command, '/')) return snprintf(out, size, "%s", command) < (int)size;
   const char *path = getenv("PATH");
   for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; *p;) {
@@ -31,21 +31,15 @@ static bool find_command(const char *command, char *out, size_t size) {
   return false;
 }
 
-static bool elf_allows_preload(int fd, const Elf64_Ehdr *h, char *refusal, size_t size) {
-  if (h->e_ident[EI_CLASS] != ELFCLASS64) {
-    snprintf(refusal, size, "is a 32-bit program; sonde's agent is built for 64 bits");
-    return false;
-  }
+static preload_verdict_t check_elf(int fd, const Elf64_Ehdr *h) {
+  if (h->e_ident[EI_CLASS] != ELFCLASS64) return PRELOAD_32_BIT;
   for (unsigned i = 0; i < h->e_phnum; i++) {
     Elf64_Phdr p;
     if (pread(fd, &p, sizeof p, (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize)) != sizeof p)
-      return true;
-    if (p.p_type == PT_INTERP) return true;
+      return PRELOAD_WORKS;
+    if (p.p_type == PT_INTERP) return PRELOAD_WORKS;
   }
-  snprintf(refusal, size,
-           "is statically linked, so no library can be preloaded; link it "
-           "dynamically, or with libsonde.a");
-  return false;
+  return PRELOAD_STATIC;
 }
 
 /* The interpreter of a script that begins with LINE. */
@@ -56,38 +50,50 @@ static bool interpreter(char *line, char *out, size_t size) {
   return *p && snprintf(out, size, "%s", p) < (int)size;
 }
 
-static bool runs_as_another(const char *path) {
+/* Root has all capabilities anyway. */
+static bool gains_rights(const char *path, uid_t user, gid_t group) {
   struct stat s;
   if (stat(path, &s) < 0) return false;
-  return ((s.st_mode & S_ISUID) && s.st_uid != geteuid()) ||
-         ((s.st_mode & S_ISGID) && s.st_gid != getegid());
+  return ((s.st_mode & S_ISUID) && s.st_uid != user) ||
+         ((s.st_mode & S_ISGID) && s.st_gid != group) ||
+         (user != 0 && getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
-bool preload_check(const char *command, char *refusal, size_t size) {
-  char path[PATH_MAX];
-  if (!find_command(command, path, sizeof path)) return true;
+preload_verdict_t preload_check_file(const char *root, const char *file, uid_t user, gid_t group) {
+  char path[PATH_MAX], script[256];
   for (int depth = 0; depth < SCRIPT_DEPTH; depth++) {
     union {
       Elf64_Ehdr elf;
       char text[256];
     } head = {0};
-    if (runs_as_another(path)) {
-      snprintf(refusal, size,
-               "is setuid or setgid, so the loader does not preload libraries; "
-               "record it as the user it runs as");
-      return false;
-    }
+    if (snprintf(path, sizeof path, "%s%s", root, file) >= (int)sizeof path) return PRELOAD_WORKS;
+    if (gains_rights(path, user, group)) return PRELOAD_GAINS_RIGHTS;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return true;
+    if (fd < 0) return PRELOAD_WORKS;
     ssize_t n = read(fd, &head, sizeof head - 1);
-    bool allowed = true, script = n > 2 && !memcmp(head.text, "#!", 2);
+    preload_verdict_t verdict = PRELOAD_WORKS;
+    bool is_script = n > 2 && !memcmp(head.text, "#!", 2);
     if (n >= (ssize_t)sizeof head.elf && !memcmp(head.text, ELFMAG, SELFMAG))
-      allowed = elf_allows_preload(fd, &head.elf, refusal, size);
+      verdict = check_elf(fd, &head.elf);
     close(fd);
-    if (!script) return allowed;
-    if (!interpreter(head.text, path, sizeof path)) return true;
+    if (!is_script || !interpreter(head.text, script, sizeof script)) return verdict;
+    file = script;
   }
-  return true;
+  return PRELOAD_WORKS;
+}
+
+bool preload_check(const char *command, char *refusal, size_t size) {
+  static const char *const refusals[] = {
+      [PRELOAD_STATIC] = "is statically linked, so no library can be preloaded; link it "
+                         "dynamically, or with libsonde.a",
+      [PRELOAD_32_BIT] = "is a 32-bit program; sonde's agent is built for 64 bits",
+      [PRELOAD_GAINS_RIGHTS] = "is setuid or setgid, or has capabilities, so the loader does not "
+                               "preload libraries; record it as the user it runs as"};
+  char path[PATH_MAX];
+  if (!preload_find(command, path, sizeof path)) return true;
+  preload_verdict_t verdict = preload_check_file("", path, geteuid(), getegid());
+  if (verdict != PRELOAD_WORKS) snprintf(refusal, size, "%s", refusals[verdict]);
+  return verdict == PRELOAD_WORKS;
 }
 
 /* Whether NOTES has the build id of Go's linker: owner "Go", type 4 (cmd/link,
@@ -133,7 +139,7 @@ static bool file_is_go(const char *path) {
 
 bool preload_check_is_go(const char *command) {
   char path[PATH_MAX];
-  return find_command(command, path, sizeof path) && file_is_go(path);
+  return preload_find(command, path, sizeof path) && file_is_go(path);
 }
 
 bool preload_check_process_is_go(pid_t pid) {

@@ -3,14 +3,17 @@
 #include "recorder/recorder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/children.h"
 #include "base/message.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
@@ -20,14 +23,20 @@
 #include "recorder/monitors.h"
 #include "recorder/notes.h"
 #include "recorder/preload_check.h"
+#include "recorder/process_facts.h"
+#include "recorder/processes.h"
 #include "recorder/recording_file.h"
+#include "recorder/replace.h"
 #include "recorder/signals.h"
 #include "target/access.h"
 
 typedef struct recorder {
   const recorder_options_t *options;
   char path[PATH_MAX], settings[SETTINGS_MAX];
+  output_t output;
   launch_t child;
+  /* the agent's file, passed to processes that cannot see it */
+  int agent_fd;
   /* the process of --coverage; 0: none */
   pid_t tracer;
   recording_t recording;
@@ -35,6 +44,11 @@ typedef struct recorder {
   /* how the program and its children are monitored */
   monitor_options_t monitor_options;
   follow_t follow;
+  processes_t processes;
+  /* of the command, and of the children that it has waited for */
+  bool had_children;
+  uint64_t children_cpu_ns, own_cpu_ns;
+  uint64_t refreshed_ns;
   sigset_t waiting;
 } recorder_t;
 
@@ -68,10 +82,11 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
     snprintf(s->path, sizeof s->path, "%s", o->output);
   else
     default_path(s->path, sizeof s->path, command, s->child.pid);
-  if (recording_create(&s->recording, s->path, (uint32_t)s->child.pid, o->mode, o->sample_bytes,
-                       o->limit_bytes, error, sizeof error) < 0) {
-    (void)message_fail("%s", error);
-    return false;
+  if (!replace_open(&s->output, s->path, !o->output, o->force, o->follow)) return false;
+  if (recording_create_in(&s->recording, s->output.fd, s->path, (uint32_t)s->child.pid, o->mode,
+                          o->sample_bytes, o->limit_bytes, error, sizeof error) < 0) {
+    output_discard(&s->output);
+    return message_fail("%s", error), false;
   }
   shm_control_t *control = s->recording.control;
   control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
@@ -98,52 +113,83 @@ static bool start_coverage(recorder_t *s) {
   return false;
 }
 
-static void make_settings(recorder_t *s) {
-  recording_settings(&s->recording, s->settings, sizeof s->settings);
-  if (!s->options->follow || s->control.fd < 0) return;
-  char name[CONTROL_NAME_MAX];
-  control_name(&s->control, name);
+static void make_settings(recorder_t *s, char **command) {
+  bool follow = s->options->follow && s->control.fd >= 0;
+  control_settings(&s->control, follow, s->settings, sizeof s->settings);
+  if (processes_start(&s->processes, &s->recording, s->settings, s->child.pid, s->path, command))
+    s->control.processes = &s->processes;
+  s->control.agent_fd = s->agent_fd;
+  if (!follow || !s->control.processes) return;
   s->follow = (follow_t){.path = s->path,
                          .main = &s->control,
+                         .processes = &s->processes,
                          .limit_bytes = s->options->limit_bytes,
                          .monitor_options = &s->monitor_options};
   s->control.follow = &s->follow;
-  size_t n = strlen(s->settings);
-  snprintf(s->settings + n, sizeof s->settings - n, ":%s", name);
 }
 
 /* ---- while it runs ------------------------------------------------------------------------ */
 
-/* Waits until a request comes or a process ends, at most a second. */
-static void serve(recorder_t *s) {
-  const struct timespec second = {.tv_sec = 1};
-  follow_t *follow = s->control.follow;
-  nfds_t count = 1 + (follow ? 2 * follow->count : 0);
-  struct pollfd fds[1 + 2 * FOLLOWED_MAX];
-  fds[0] = (struct pollfd){.fd = s->control.fd, .events = POLLIN};
-  if (follow) follow_poll(follow, fds + 1);
-  int ready = ppoll(fds, count, &second, &s->waiting);
-  if (ready > 0 && follow) follow_serve(follow, fds + 1);
-  if (ready > 0 && fds[0].revents) control_serve(&s->control);
-  if (ready) return;
+static void refresh(recorder_t *s) {
+  uint64_t now = recording_now_ns(&s->recording);
+  if (s->control.follow && s->processes.watched) processes_scan_unrecorded(&s->processes);
+  if (now - s->refreshed_ns < 1000000000) return;
+  s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
-  if (follow) follow_refresh(follow);
+  if (!s->control.follow) return;
+  follow_refresh(s->control.follow);
+  processes_scan(&s->processes);
 }
 
-/* Reaps PID if it has ended. Any thread may reap a stop of a traced child, and those belong to the
- * thread that stopped it (target/stop.h): so waitid looks before waitpid reaps. */
-static bool reap(pid_t pid, int *status) {
+/* Waits until a request comes or a process ends, at most a second. */
+static void serve(recorder_t *s) {
+  follow_t *follow = s->control.follow;
+  size_t followed = follow ? 2 * follow->count : 0, watched = follow ? s->processes.watched : 0;
+  const struct timespec second = {.tv_sec = 1}, moment = {.tv_nsec = PROCESSES_SCAN_MS * 1000000};
+  struct pollfd fds[1 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX];
+  fds[0] = (struct pollfd){.fd = s->control.fd, .events = POLLIN};
+  if (follow) follow_poll(follow, fds + 1);
+  if (watched) processes_poll(&s->processes, fds + 1 + followed);
+  int ready = ppoll(fds, 1 + followed + watched, watched ? &moment : &second, &s->waiting);
+  if (ready > 0 && follow) follow_serve(follow, fds + 1);
+  if (ready > 0) processes_serve(&s->processes, fds + 1 + followed, watched);
+  if (ready > 0 && fds[0].revents) control_serve(&s->control);
+  refresh(s);
+}
+
+/* Any thread may reap a stop of a traced child, and those belong to the thread that stopped it
+ * (target/stop.h). So waitid looks for an end before wait4 reaps it. */
+static bool has_ended(pid_t pid) {
   siginfo_t info = {.si_pid = 0};
   if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != EINTR;
   bool ended =
       info.si_code == CLD_EXITED || info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED;
-  return info.si_pid == pid && ended && waitpid(pid, status, WNOHANG) == pid;
+  return info.si_pid == pid && ended;
 }
 
-static int wait_for_command(recorder_t *s) {
-  int status = 0;
-  while (!reap(s->child.pid, &status))
+static void wait_for_end(recorder_t *s) {
+  while (!has_ended(s->child.pid))
     serve(s);
+}
+
+static uint64_t time_ns(struct timeval t) {
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_usec * 1000;
+}
+
+/* Reaps the command, which has ended, and reads what it and its children used. */
+static int reap(recorder_t *s) {
+  process_facts_t facts = {0}; /* the kernel shows them until the process is reaped */
+  (void)process_facts_read(s->child.pid, &facts);
+  const shm_control_t *control = s->recording.control;
+  processes_end(&s->processes, s->child.pid, control->exec_index, control->executing, facts.cpu_ns);
+  struct rusage all = {0};
+  int status = 0;
+  while (wait4(s->child.pid, &status, 0, &all) < 0 && errno == EINTR) {
+  }
+  uint64_t all_ns = time_ns(all.ru_utime) + time_ns(all.ru_stime);
+  s->had_children = facts.children_faults > 0;
+  s->own_cpu_ns = facts.cpu_ns;
+  s->children_cpu_ns = all_ns > facts.cpu_ns ? all_ns - facts.cpu_ns : 0;
   return status;
 }
 
@@ -162,9 +208,11 @@ static int monitor(recorder_t *s) {
   monitors_t monitors;
   monitors_start(&monitors, &s->recording, o->mode & RECORD_STALLS, &s->monitor_options);
   cpu_monitor_t *cpu_monitor = o->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
-  int status = wait_for_command(s);
-  monitors_stop(&monitors, status);
+  wait_for_end(s);
   cpu_monitor_stop(cpu_monitor);
+  monitors_end_time(&monitors);
+  int status = reap(s);
+  monitors_stop(&monitors, status);
   if (s->tracer && !coverage_finish(s->tracer))
     message_note("the tracer of system calls was killed: the coverage is unknown");
   return status;
@@ -173,27 +221,51 @@ static int monitor(recorder_t *s) {
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static int report_not_run(recorder_t *s, const char *command, int error) {
-  (void)wait_for_command(s);
+  wait_for_end(s);
+  (void)reap(s);
   if (s->tracer) (void)coverage_finish(s->tracer);
-  unlink(s->path);
+  output_discard(&s->output);
   (void)message_fail("cannot run '%s': %s", command, strerror(error));
   return error == ENOENT ? RECORDER_NOT_FOUND : RECORDER_NOT_RUNNABLE;
 }
 
-static int run(recorder_t *s, const char *command) {
+static void list_processes(recorder_t *s, bool is_kept) {
+  size_t unrecorded, count = s->processes.count;
+  if (s->control.follow) {
+    processes_scan(&s->processes);
+    count = processes_write(&s->processes, &unrecorded);
+    processes_print_unrecorded(&s->processes);
+    if (count == 1 || !is_kept) return;
+    message_note("%zu of %zu processes are recorded; 'sonde report %s processes' lists them",
+                 count - unrecorded, count, s->path);
+  } else if (!s->control.follow && s->had_children) {
+    (void)recording_add_children(&s->recording, s->own_cpu_ns, s->children_cpu_ns);
+    if (children_matter(s->own_cpu_ns, s->children_cpu_ns))
+      message_note("the command's children, which used %.2f s of CPU time, were not recorded; "
+                   "add --follow",
+                   (double)s->children_cpu_ns / 1e9);
+  }
+}
+
+static int run(recorder_t *s, char **command_line) {
+  const char *command = command_line[0];
   signals_forward(s->child.pid, &s->waiting);
   control_open(&s->control, &s->recording, s->path, s->child.pid);
-  make_settings(s);
+  make_settings(s, command_line);
   int error = launch_start(&s->child, s->settings), status = 0, result = 0;
   if (error) {
     result = report_not_run(s, command, error);
   } else {
+    (void)output_commit(&s->output);
     status = monitor(s);
     notes_of_trace(s->recording.control);
     int finished = recording_finish(&s->recording, status);
-    notes_of_recording(&s->recording, s->path, finished);
+    bool is_kept = notes_of_recording(&s->recording, s->path, finished,
+                                      processes_why(&s->processes, s->child.pid));
     wait_for_children(s);
+    list_processes(s, is_kept);
   }
+  processes_free(&s->processes);
   control_close(&s->control);
   recording_release(&s->recording);
   return error ? result : signals_end_as(status);
@@ -212,7 +284,8 @@ static int fail(const char *subject, const char *problem) {
 int recorder_run(char **command, const recorder_options_t *o) {
   char agent[PATH_MAX], refusal[256];
   int policy_fd = -1;
-  if (!launch_find_agent(agent, sizeof agent))
+  int agent_fd = launch_find_agent(agent, sizeof agent) ? open(agent, O_RDONLY | O_CLOEXEC) : -1;
+  if (agent_fd < 0)
     return fail("libsonde-agent.so", "is missing beside the command; build or install it");
   if (!preload_check(command[0], refusal, sizeof refusal)) return fail(command[0], refusal);
   if (o->mode & RECORD_AUDIT && !o->coverage && preload_check_is_go(command[0]))
@@ -221,7 +294,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
                  command[0]);
   if (o->policy && (policy_fd = share_policy(o)) < 0)
     return fail("cannot share the policy:", strerror(errno));
-  recorder_t s = {.options = o};
+  recorder_t s = {.options = o, .agent_fd = agent_fd};
   s.monitor_options =
       (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
@@ -229,8 +302,8 @@ int recorder_run(char **command, const recorder_options_t *o) {
     return fail("cannot fork:", strerror(errno));
   signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG, which is reported */
   if (!create_recording(&s, command[0], policy_fd)) return cancel(&s);
-  if (start_coverage(&s)) return run(&s, command[0]);
-  unlink(s.path);
+  if (start_coverage(&s)) return run(&s, command);
+  output_discard(&s.output);
   recording_release(&s.recording);
   return cancel(&s);
 }

@@ -26,6 +26,8 @@ enum { RECORDER_FAILED = 125, RECORDER_NOT_RUNNABLE = 126, RECORDER_NOT_FOUND = 
 typedef struct recorder_options {
   /* NULL: COMMAND.PID.sonde */
   const char *output;
+  /* OUTPUT is replaced even if it is a file of another kind */
+  bool force;
   /* RECORD_… bits: the sensors */
   uint32_t mode;
   /* the file keeps the newest events within this size; 0: no limit */

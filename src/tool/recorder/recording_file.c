@@ -18,6 +18,9 @@
 #include "record/chunk_copy.h"
 #include "record/header.h"
 #include "record/live_table.h"
+#include "recorder/monitor/filters.h"
+#include "recorder/life.h"
+#include "recorder/liveness.h"
 #include "sonde/status.h"
 
 #define CHECKPOINT_NS UINT64_C(1000000000)
@@ -62,20 +65,30 @@ static bool write_first_header(recording_t *r, uint64_t ring_bytes) {
 
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size) {
-  memset(r, 0, sizeof *r);
-  r->shm_fd = r->live_fd = -1;
-  r->file_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
-  if (r->file_fd < 0) {
-    snprintf(error, error_size, "cannot create '%s': %s%s", path, strerror(errno),
-             errno == EEXIST ? "; remove it, or name another with -o" : "");
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600);
+  if (fd < 0) {
+    snprintf(error, error_size, "cannot create '%s': %s", path, strerror(errno));
     return SONDE_EIO;
   }
+  int status =
+      recording_create_in(r, fd, path, pid, mode, sample_bytes, limit_bytes, error, error_size);
+  if (status < 0) unlink(path);
+  return status;
+}
+
+int recording_create_in(recording_t *r, int fd, const char *path, uint32_t pid, uint32_t mode,
+                        uint64_t sample_bytes, uint64_t limit_bytes, char *error,
+                        size_t error_size) {
+  memset(r, 0, sizeof *r);
+  r->shm_fd = r->live_fd = -1;
+  r->file_fd = fd;
   header_begin(&r->header, (pid_t)pid);
   int status = make_shm(r);
   header_calibrate(&r->header); /* the setup time counts */
   r->header.recorder_pid = (uint32_t)getpid();
   r->header.shm_fd = r->shm_fd;
   r->header.mode = mode;
+  r->header.pid_space = liveness_pid_space();
   uint64_t ring_bytes =
       limit_bytes <= RECORD_HEADER_SIZE
           ? 0
@@ -88,7 +101,6 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
     status = SONDE_EIO;
   }
   if (status < 0) {
-    unlink(path);
     recording_release(r);
     return status;
   }
@@ -96,6 +108,7 @@ int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mo
   r->control->live_fd = r->live_fd;
   r->control->limit_bytes = limit_bytes;
   r->control->sample_bytes = sample_bytes;
+  life_begin(r->control);
   return 0;
 }
 
@@ -125,20 +138,20 @@ static void checkpoint_when_due(recording_t *r) {
   r->next_checkpoint_ns = now_ns + r->checkpoint_after_ns;
 }
 
-void recording_refresh(recording_t *r) {
-  checkpoint_when_due(r);
-  header_update(&r->header, r->control);
-  shm_calibrate(r->control, &r->header);
-  (void)header_write(&r->header, r->file_fd);
-}
-
 bool recording_append(recording_t *r, const void *data, uint32_t size) {
   /* The recorder's chunks define what the others use, so they are never overwritten. */
   const chunk_header_t *h = data;
   bool own = h->stream == RECORDER_STREAM || h->stream >= MONITOR_STREAM;
   uint32_t type = own ? CHUNK_TABLES : h->type;
   uint64_t offset = shm_reserve(r->control, type, size);
-  return is_done(header_write_at(r->file_fd, data, size, offset));
+  int status = header_write_at(r->file_fd, data, size, offset);
+  if (status == 0) {
+    gap_end(r->control);
+    return true;
+  }
+  gap_begin(r->control, header_stop_reason(-status));
+  if (!shm_in_ring(r->control, type, size)) gap_give_back(r->control, r->file_fd, offset, size);
+  return is_done(status);
 }
 
 static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint8_t *buffer) {
@@ -148,6 +161,37 @@ static bool collect_slot(recording_t *r, uint32_t page, uint32_t slot_size, uint
   uint32_t size = chunk_close(buffer, slot_size);
   if (!size) return true;
   return recording_append(r, buffer, size);
+}
+
+/* Writes the chunks that the program has handed over, and frees their slots. */
+static void drain(recording_t *r) {
+  uint32_t largest = shm_class_pages(SHM_CLASSES - 1) * SHM_PAGE;
+  uint8_t *buffer = load_relaxed(&r->control->handed_over) ? malloc(largest) : NULL;
+  for (uint32_t page = SHM_CONTROL_PAGES; buffer && page < SHM_PAGES; page++) {
+    uint32_t c = r->control->slot_class[page];
+    if (!c || c > SHM_CLASSES) continue;
+    uint32_t slot_size = shm_class_pages(c - 1) * SHM_PAGE;
+    chunk_header_t *h = (void *)((uint8_t *)r->control + (uint64_t)page * SHM_PAGE), copy;
+    if (load_acquire(&h->magic) != CHUNK_MAGIC || !(h->flags & CHUNK_HANDED_OVER)) continue;
+    memcpy(buffer, h, slot_size);
+    memcpy(&copy, buffer, sizeof copy);
+    if (copy.size < sizeof copy || copy.size > slot_size || copy.size % 8 ||
+        !chunk_is_intact(buffer, copy.size))
+      continue; /* the program is still closing it */
+    if (!recording_append(r, buffer, chunk_close(buffer, slot_size))) break;
+    memset((uint8_t *)h + sizeof h->magic, 0, slot_size - sizeof h->magic);
+    store_release(&h->magic, SLOT_DRAINED);
+  }
+  free(buffer);
+}
+
+void recording_refresh(recording_t *r) {
+  checkpoint_when_due(r);
+  filters_check(r->control);
+  drain(r);
+  header_update(&r->header, r->control);
+  shm_calibrate(r->control, &r->header);
+  (void)header_write(&r->header, r->file_fd);
 }
 
 static bool collect(recording_t *r) {
@@ -166,11 +210,15 @@ static bool collect(recording_t *r) {
 int recording_finish(recording_t *r, int wait_status) {
   errno = 0;
   uint64_t blocks;
+  /* A gap that lasts until the end, although the recorder could write now. */
+  uint32_t reason = load_acquire(&r->control->stop_reason);
+  gap_retry_now(r->control);
   int live = recording_snapshot(r, SNAPSHOT_END, &blocks);
   bool collected = collect(r) && (live == 0 || live == SONDE_EINVAL);
   int error = errno;
   if (!collected && !r->control->stop_reason) r->control->stop_reason = header_stop_reason(error);
   header_finish(&r->header, r->control, (uint32_t)wait_status);
+  if (!r->header.stop_reason) r->header.stop_reason = reason;
   return is_done(header_write(&r->header, r->file_fd)) && collected ? 0 : SONDE_EIO;
 }
 
@@ -181,7 +229,10 @@ void recording_stop(recording_t *r) {
 }
 
 void recording_release(recording_t *r) {
-  if (r->control) munmap(r->control, SHM_BYTES);
+  if (r->control) {
+    life_end(r->control);
+    munmap(r->control, SHM_BYTES);
+  }
   if (r->shm_fd >= 0) close(r->shm_fd);
   if (r->live_fd >= 0) close(r->live_fd);
   if (r->file_fd >= 0) close(r->file_fd);

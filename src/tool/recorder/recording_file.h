@@ -36,6 +36,12 @@ typedef struct recording {
 int recording_create(recording_t *r, const char *path, uint32_t pid, uint32_t mode,
                      uint64_t sample_bytes, uint64_t limit_bytes, char *error, size_t error_size);
 
+/* As recording_create, in the empty file FD, which the recording owns from here on. PATH appears in
+ * ERROR; the file is never removed. */
+int recording_create_in(recording_t *r, int fd, const char *path, uint32_t pid, uint32_t mode,
+                        uint64_t sample_bytes, uint64_t limit_bytes, char *error,
+                        size_t error_size);
+
 /* Writes the settings that the agent gets in SONDE_RECORD. */
 void recording_settings(const recording_t *r, char *out, size_t size);
 
@@ -57,8 +63,8 @@ void recording_set_tracing(recording_t *r, bool on);
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks);
 
 /* recording_copy_live copies the table of live blocks and returns its descriptor, or SONDE_ENOMEM.
- * It is fast, because the program is paused meanwhile. recording_snapshot_of_copy writes a snapshot
- * from the copy; TIME is when it was made. */
+ * recording_copy_live must be fast, because the program is paused meanwhile.
+ * recording_snapshot_of_copy writes a snapshot from the copy; TIME is when it was made. */
 int recording_copy_live(const recording_t *r);
 int recording_snapshot_of_copy(recording_t *r, int fd, uint64_t time);
 
@@ -71,6 +77,18 @@ void recording_stop(recording_t *r);
 
 /* Records a marker NAME with the current time. */
 int recording_add_marker(recording_t *r, const char *name);
+
+/* Records a process of the run. Times count from the start of the recording; END_NS 0: it still
+ * ran. FILE is its recording; "": it is not recorded, for the reason WHY. */
+typedef struct recorded_process {
+  uint64_t pid, parent, start_ns, end_ns, cpu_ns;
+  const char *command, *file, *why;
+} recorded_process_t;
+int recording_add_process(recording_t *r, const recorded_process_t *process);
+
+/* Records that the program had children, which are not followed, with the CPU time of the program
+ * and of the children that it has waited for. */
+int recording_add_children(recording_t *r, uint64_t own_cpu_ns, uint64_t children_cpu_ns);
 
 /* The current time in shifted ticks, and nanoseconds since the start of the recording. */
 uint64_t recording_now(const recording_t *r);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "image/path.h"
+#include "report/own_code.h"
 #include "symbol/symbol.h"
 
 typedef struct functions {
@@ -15,7 +16,8 @@ typedef struct functions {
 typedef struct module {
   symbol_module_t *symbols;
   const char *library;
-  bool opened, system;
+  bool opened, system, own;
+  symbol_reason_t reason; /* why a frame has no name, if the image's file is the cause */
 } module_t;
 
 struct frame_names {
@@ -68,7 +70,9 @@ static module_t *module_of(frame_names_t *n, const record_image_t *image) {
   const char *slash = strrchr(image->path, '/');
   m->library = slash ? slash + 1 : image->path;
   const char *program = reader_argument(n->reader, 0);
-  m->system = !(program && !strcmp(program, image->path)) && path_is_system(image->path);
+  bool is_program = program && !strcmp(program, image->path);
+  m->system = !is_program && path_is_system(image->path);
+  m->own = is_program || own_image(image->path);
   symbol_source_t source = {.path = image->path,
                             .build_id = image->build_id_size ? image->build_id : NULL,
                             .build_id_size = image->build_id_size};
@@ -95,10 +99,14 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
   uint64_t address = image ? f->pc - image->slide : f->pc;
   symbol_frame_t found[SYMBOL_FRAMES_MAX];
   symbol_reason_t reason = SYMBOL_NAMED;
-  int count = m && m->symbols && !f->text
+  bool own = reader_is_agent(n->reader, f);
+  int count = m && m->symbols && !f->text && !own
                   ? symbol_lookup(m->symbols, address - !(f->flags & FRAME_EXACT), found,
                                   SYMBOL_FRAMES_MAX, &reason)
                   : 0;
+  bool no_file = reason == SYMBOL_NO_FILE || reason == SYMBOL_REPLACED ||
+                 reason == SYMBOL_BAD_FILE || reason == SYMBOL_TRUNCATED;
+  if (count <= 0 && no_file && image->path[0] == '/') m->reason = reason;
   int rows = count > 0 ? count : 1;
   a->names = calloc((size_t)rows, sizeof *a->names);
   if (!a->names) return;
@@ -107,7 +115,7 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     frame_name_t *name = &a->names[i];
     name->library = m ? m->library : "";
     name->path = image ? image->path : "";
-    name->system = m && m->system;
+    name->system = (m && m->system) || own;
     if (i < count) {
       name->file = found[i].file;
       name->line = found[i].line;
@@ -115,7 +123,9 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
       name->function = found[i].function ? found[i].function : found[i].raw;
     }
     if (f->text) name->function = f->text;
+    if (own) name->function = "[sonde]";
     name->known = name->function != NULL;
+    name->own = m && m->own && name->known && own_function(name->function, name->file);
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }
@@ -133,7 +143,7 @@ int frame_names_of_stack(frame_names_t *n, uint32_t stack, const frame_name_t **
   enum { DEPTH_MAX = 4096 };
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
-  int depth = reader_stack(n->reader, stack, frames, DEPTH_MAX), count = 0;
+  int depth = reader_program_stack(n->reader, stack, frames, DEPTH_MAX), count = 0;
   if (depth < 0) return -1;
   for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int more = frame_names_of_frame(n, frames[i], &names);
@@ -146,12 +156,25 @@ int frame_names_of_stack(frame_names_t *n, uint32_t stack, const frame_name_t **
 const frame_name_t *frame_names_owner(frame_names_t *n, uint32_t stack) {
   enum { DEPTH_MAX = 4096 };
   const record_frame_t *frames[DEPTH_MAX];
-  const frame_name_t *names, *first = NULL;
-  int depth = reader_stack(n->reader, stack, frames, DEPTH_MAX);
+  const frame_name_t *names, *first = NULL, *outside = NULL;
+  int depth = reader_program_stack(n->reader, stack, frames, DEPTH_MAX);
   for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int count = frame_names_of_frame(n, frames[i], &names);
     if (!first) first = &names[0];
-    if (!names[count - 1].system && !frame_names_is_marker(frames[i])) return &names[0];
+    for (int k = 0; k < count; k++)
+      if (names[k].own) return &names[k];
+    if (!outside && !names[count - 1].system && !frame_names_is_marker(frames[i]))
+      outside = &names[0];
   }
-  return first;
+  return outside ? outside : first;
+}
+
+const char *frame_names_unnamed(const frame_names_t *n, size_t *place, const char **reason) {
+  while (*place < n->image_count) {
+    size_t i = (*place)++;
+    if (n->modules[i].reason == SYMBOL_NAMED) continue;
+    *reason = symbol_reason_text(n->modules[i].reason);
+    return n->images[i].path;
+  }
+  return NULL;
 }

@@ -17,6 +17,7 @@ typedef struct frame_name {
   bool known;           /* the function has a name */
   bool inlined;         /* into the next one */
   bool system;          /* in a system image: libc and its family */
+  bool own;             /* of the program itself, not of a library, a template or a runtime */
 } frame_name_t;
 
 typedef struct frame_names frame_names_t;
@@ -34,9 +35,14 @@ int frame_names_of_frame(frame_names_t *names, const record_frame_t *frame,
  * Returns the count, which may exceed MAX; -1: the stack is not in the recording. */
 int frame_names_of_stack(frame_names_t *names, uint32_t stack, const frame_name_t **out, int max);
 
-/* The function that owns a stack: the innermost outside the system images, or the innermost if
- * there is none. NULL: the stack is not in the recording. */
+/* The function that owns a stack: the innermost of the program's own functions, else the innermost
+ * outside the system images, else the innermost. NULL: the stack is not in the recording. */
 const frame_name_t *frame_names_owner(frame_names_t *names, uint32_t stack);
+
+/* The images whose functions have no names because their file is missing, another build or damaged,
+ * among the frames looked up so far: the path of the next one, and why. *PLACE is 0 at first. NULL
+ * after the last. */
+const char *frame_names_unnamed(const frame_names_t *names, size_t *place, const char **reason);
 
 /* True for a pseudo-frame that marks the end of a broken or truncated stack. */
 bool frame_names_is_marker(const record_frame_t *frame);

@@ -7,8 +7,38 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/message.h"
 #include "base/utf8.h"
+
+static void need(bool good) {
+  if (good) return;
+  fflush(stdout);
+  _exit(message_fail("out of memory"));
+}
+
+static json_object *made(json_object *value) {
+  need(value != NULL);
+  return value;
+}
+
+json_object *json_new_object(void) { return made(json_object_new_object()); }
+json_object *json_new_array(void) { return made(json_object_new_array()); }
+
+void json_add(json_object *object, const char *key, json_object *value) {
+  need(json_object_object_add(object, key, value) == 0);
+}
+
+void json_append(json_object *array, json_object *value) {
+  need(json_object_array_add(array, value) == 0);
+}
+
+const char *json_print(json_object *object, int style) {
+  const char *text = json_object_to_json_string_ext(object, style);
+  need(text != NULL);
+  return text;
+}
 
 json_object *json_read_file(const char *path) {
   char buffer[65536];
@@ -46,25 +76,25 @@ json_object *json_new_text(const char *text) {
 }
 
 void json_add_text(json_object *object, const char *key, const char *text) {
-  json_object_object_add(object, key, json_new_text(text));
+  json_add(object, key, made(json_new_text(text)));
 }
 
 void json_add_number(json_object *object, const char *key, int64_t value) {
-  json_object_object_add(object, key, json_object_new_int64(value));
+  json_add(object, key, made(json_object_new_int64(value)));
 }
 
 void json_add_count(json_object *object, const char *key, uint64_t value) {
-  json_object_object_add(object, key, json_object_new_uint64(value));
+  json_add(object, key, made(json_object_new_uint64(value)));
 }
 
 void json_add_flag(json_object *object, const char *key, bool value) {
-  json_object_object_add(object, key, json_object_new_boolean(value));
+  json_add(object, key, made(json_object_new_boolean(value)));
 }
 
 void json_add_address(json_object *object, const char *key, uint64_t address) {
   char text[24];
   snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
-  json_object_object_add(object, key, json_object_new_string(text));
+  json_add(object, key, made(json_object_new_string(text)));
 }
 
 void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, size_t size) {
@@ -73,7 +103,7 @@ void json_add_hex(json_object *object, const char *key, const uint8_t *bytes, si
   for (size_t i = 0; i < size; i++)
     snprintf(text + 2 * i, 3, "%02x", bytes[i]);
   text[2 * size] = 0;
-  json_object_object_add(object, key, json_object_new_string(text));
+  json_add(object, key, made(json_object_new_string(text)));
 }
 
 void json_add_function(json_object *object, const symbol_frame_t *function) {

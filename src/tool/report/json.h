@@ -15,6 +15,14 @@
 
 #define JSON_STYLE (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
 
+/* json-c's functions of the same names, for documents that are built. If memory runs out, they
+ * print an error and end the process with status 2: part of a document would look like a result. */
+json_object *json_new_object(void);
+json_object *json_new_array(void);
+void json_add(json_object *object, const char *key, json_object *value);
+void json_append(json_object *array, json_object *value);
+const char *json_print(json_object *object, int style);
+
 /* Reads the document in the file PATH; NULL: not JSON, or cannot be read. Reading ends at the first
  * invalid byte, so /dev/zero does no harm. */
 json_object *json_read_file(const char *path);

@@ -13,6 +13,7 @@
 #include <json-c/json.h>
 #include <stdio.h>
 
+#include "analysis/cpu_time.h"
 #include "analysis/malloc/aggregate.h"
 #include "analysis/trace.h"
 #include "report/frame_names.h"
@@ -29,6 +30,7 @@ typedef struct report {
   reader_t *reader;
   const replay_t *replay; /* complete after the pass */
   const replay_options_t *window;
+  const cpu_time_t *cpu_time; /* complete after the pass; NULL: of a part of the time, not known */
   frame_names_t *names;
   measure_t measure;              /* ranks stacks, functions and libraries */
   tree_direction_t tree;          /* a tree instead of lists */
@@ -36,6 +38,8 @@ typedef struct report {
   trace_filter_t calls;           /* selects traced calls */
   const char *functions;          /* only traced functions that match; NULL: all */
   uint64_t least_bytes;           /* only traced functions with this much code; 0: all */
+  unsigned columns;               /* of a line; names are shortened to fit. 0: full names */
+  bool full_names;                /* COLUMNS is 0 */
   bool brief;                     /* the summary: a section prints a few lines */
   uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: no limit */
   bool *exceeded;                 /* set by a section with a finding */
@@ -70,7 +74,8 @@ typedef struct report_section {
   X(malloc)                                                                                        \
   X(pools)                                                                                         \
   X(vm)                                                                                            \
-  X(audit)
+  X(audit)                                                                                         \
+  X(processes)
 
 #define REPORT_DECLARE_SECTION(name) extern const report_section_t section_##name;
 REPORT_SECTIONS(REPORT_DECLARE_SECTION)
@@ -80,17 +85,47 @@ REPORT_SECTIONS(REPORT_DECLARE_SECTION)
 void report_head_text(const report_t *report, FILE *out);
 void report_head_json(const report_t *report, json_object *out);
 
+/* The program's command line: a line of text; "exe" and "arguments". */
+void report_command_text(const report_t *report, FILE *out);
+void report_command_json(const report_t *report, json_object *out);
+
 /* One of several programs of a process (exec): its number, command line and missing data. */
 void report_program_text(const report_t *report, FILE *out);
 void report_program_json(const report_t *report, json_object *out);
 
+/* How much CPU time samples cover, and why the rest has none: text lines and an object. Nothing, or
+ * NULL, if that is not recorded. */
+void report_cpu_time_text(const report_t *report, FILE *out);
+json_object *report_cpu_time_json(const report_t *report);
+
+/* The time without samples by cause: an array, most time first. */
+json_object *report_unsampled_json(const cpu_times_t *times);
+
 /* ---- shared by sections ------------------------------------------------------------------- */
+
+enum { REPORT_NAME_MAX = 33000 };
+
+/* Writes the name of a function to OUT, of REPORT_NAME_MAX bytes, and returns OUT. If lines have a
+ * width, writes the short form, of at most ROOM columns but at least 20. */
+char *report_name(const report_t *report, const frame_name_t *name, int room, char *out);
+
+/* Writes two spaces and the file and line of a function, or its library, to OUT; "" if both are
+ * unknown. If lines have a width, the folder of the file is omitted. */
+void report_place(const report_t *report, const frame_name_t *name, char *out, size_t size);
 
 /* Prints the innermost functions of a stack, one line each. */
 void report_stack_text(const report_t *report, uint32_t stack, FILE *out);
 
 /* Adds the function's name, module, file and line, as far as they are known. */
 void report_function_json(const frame_name_t *name, json_object *object);
+
+/* How many stacks of a section reach the thread's first frame, by weight. */
+typedef struct completeness {
+  uint64_t complete, all;
+} completeness_t;
+void report_add_stack(const report_t *report, completeness_t *to, uint32_t stack, uint64_t weight);
+/* Prints "  stacks     98.20 % of WHAT complete" if there are any. */
+void report_completeness_text(const completeness_t *c, const char *what, FILE *out);
 
 /* The frames of a stack as an array; *COMPLETE, which may be NULL, is false for a truncated or
  * broken stack. */
@@ -104,6 +139,9 @@ char *report_bytes(int64_t bytes, char *text);
 
 /* The same for nanoseconds: "12.3 µs". */
 char *report_duration(double ns, char *text);
+
+/* The same for an error of VALUE: "± 12 %". */
+char *report_error(double error, double value, char *text);
 
 /* "SIGSEGV"; "SIG?" for a signal that does not normally end a program. */
 const char *report_signal_name(uint64_t number);

@@ -2,11 +2,18 @@
 #include "report/table.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "report/json.h"
 
-enum { CELL_BYTES = 512, COLUMNS_MAX = 24 };
+enum { CELL_BYTES = REPORT_NAME_MAX + 512, COLUMNS_MAX = 24 };
+
+void table_hide(column_t *columns, const char *name) {
+  for (column_t *c = columns; c->unit; c++)
+    if ((c->key && !strcmp(c->key, name)) || (c->heading && !strcmp(c->heading, name)))
+      c->key = c->heading = NULL;
+}
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -66,16 +73,27 @@ static void put_thread(const report_t *r, uint32_t stream, char *out) {
     snprintf(out, CELL_BYTES, "[a thread that is not in the recording]");
 }
 
-static void put_function(const report_t *r, const frame_name_t *name, char *out) {
-  bool library = name && name->known && *name->library;
-  snprintf(out, CELL_BYTES, "%s%s%s%s%s", name ? name->function : "[no stack]", library ? "  " : "",
-           library ? r->dim : "", library ? name->library : "", library ? r->plain : "");
+/* ROOM is the width of the cell. */
+static void put_function(const report_t *r, const frame_name_t *name, int room, char *out) {
+  char text[REPORT_NAME_MAX] = "[no stack]";
+  char place[PATH_MAX + 32] = "";
+  if (name && name->own && name->file)
+    report_place(r, name, place, sizeof place);
+  else if (name && name->known && *name->library)
+    snprintf(place, sizeof place, "  %s", name->library);
+  room -= (int)strlen(place);
+  snprintf(out, CELL_BYTES, "%s%s%s%s", name ? report_name(r, name, room, text) : text, r->dim,
+           place, r->plain);
 }
 
-static void put_stack(const report_t *r, uint32_t stack, char *out) {
+static void put_name(const report_t *r, const char *function, int room, char *out) {
+  report_name(r, &(frame_name_t){.function = function, .known = true}, room, out);
+}
+
+static void put_stack(const report_t *r, uint32_t stack, int room, char *out) {
   const frame_name_t *owner = r->brief && stack ? frame_names_owner(r->names, stack) : NULL;
   if (owner)
-    put_function(r, owner, out);
+    put_function(r, owner, room, out);
   else if (stack)
     snprintf(out, CELL_BYTES, "stack %" PRIu32, stack);
   else
@@ -83,7 +101,7 @@ static void put_stack(const report_t *r, uint32_t stack, char *out) {
 }
 
 static void put_cell(const report_t *r, const table_t *t, const column_t *c, const void *row,
-                     char *out) {
+                     int room, char *out) {
   uint64_t n = integer_of(c, row);
   double base = base_of(t, c, row);
   switch (c->unit) {
@@ -100,12 +118,14 @@ static void put_cell(const report_t *r, const table_t *t, const column_t *c, con
   case UNIT_SHARE:
     snprintf(out, CELL_BYTES, "%.1f %%", base > 0 ? 100 * (double)(int64_t)n / base : 0);
     break;
+  case UNIT_ERROR: report_error((double)n, base, out); break;
   case UNIT_RATE: snprintf(out, CELL_BYTES, "%.1f", base > 0 ? 1e9 * (double)n / base : 0); break;
   case UNIT_ADDRESS: snprintf(out, CELL_BYTES, "0x%" PRIx64, n); break;
   case UNIT_TEXT: snprintf(out, CELL_BYTES, "%s", (const char *)pointer_of(c, row)); break;
+  case UNIT_NAME: put_name(r, pointer_of(c, row), room, out); break;
   case UNIT_STREAM: put_thread(r, (uint32_t)n, out); break;
-  case UNIT_FUNCTION: put_function(r, pointer_of(c, row), out); break;
-  case UNIT_STACK: put_stack(r, (uint32_t)n, out); break;
+  case UNIT_FUNCTION: put_function(r, pointer_of(c, row), room, out); break;
+  case UNIT_STACK: put_stack(r, (uint32_t)n, room, out); break;
   case UNIT_FLAG:
   case UNIT_END: *out = 0; break;
   }
@@ -134,26 +154,36 @@ static void print_cell(const column_t *c, const char *text, int width, FILE *out
           is_left_aligned(c) ? padding : 0, "");
 }
 
-static void measure(const report_t *r, const table_t *t, size_t most, int *widths) {
+static bool is_name(const column_t *c) {
+  return c->unit == UNIT_FUNCTION || c->unit == UNIT_NAME || c->unit == UNIT_STACK;
+}
+
+/* Sets the widths of all columns, and the room for a name in the last column. */
+static int measure(const report_t *r, const table_t *t, size_t most, int *widths) {
+  enum { NAME_COLUMNS = 40 }; /* a name that is not the last column */
   char cell[CELL_BYTES];
+  int room = (int)r->columns;
   for (int k = 0; t->columns[k].unit; k++) {
     const column_t *c = &t->columns[k];
     widths[k] = c->heading ? width_of(c->heading) : 0;
+    if (is_name(c) && is_last(c)) continue;
     for (size_t i = 0; c->heading && i < t->count && i < most; i++) {
-      put_cell(r, t, c, row_of(t, i), cell);
+      put_cell(r, t, c, row_of(t, i), NAME_COLUMNS, cell);
       if (width_of(cell) > widths[k]) widths[k] = width_of(cell);
     }
+    if (c->heading) room -= 2 + widths[k];
   }
+  return room - 2;
 }
 
 static void print_row(const report_t *r, const table_t *t, const void *row, const int *widths,
-                      FILE *out) {
+                      int room, FILE *out) {
   char cell[CELL_BYTES];
   uint32_t stack = 0;
   for (int k = 0; t->columns[k].unit; k++) {
     const column_t *c = &t->columns[k];
     if (!c->heading) continue;
-    put_cell(r, t, c, row, cell);
+    put_cell(r, t, c, row, is_last(c) ? room : widths[k], cell);
     print_cell(c, cell, widths[k], out);
     if (c->unit == UNIT_STACK) stack = (uint32_t)integer_of(c, row);
   }
@@ -163,13 +193,13 @@ static void print_row(const report_t *r, const table_t *t, const void *row, cons
 
 void table_text(const report_t *r, const table_t *t, size_t most, const char *what, FILE *out) {
   int widths[COLUMNS_MAX];
-  measure(r, t, most, widths);
+  int room = measure(r, t, most, widths);
   fputs(r->dim, out);
   for (int k = 0; t->columns[k].unit; k++)
     if (t->columns[k].heading) print_cell(&t->columns[k], t->columns[k].heading, widths[k], out);
   fprintf(out, "%s\n", r->plain);
   for (size_t i = 0; i < t->count && i < most; i++)
-    print_row(r, t, row_of(t, i), widths, out);
+    print_row(r, t, row_of(t, i), widths, room, out);
   if (t->count > most)
     fprintf(out, "  … and %zu more%s%s\n", t->count - most, *what ? " " : "", what);
 }
@@ -188,7 +218,7 @@ static void add_stack(const report_t *r, const column_t *c, uint32_t stack, json
   bool complete;
   if (!stack && c->optional) return;
   json_add_count(o, c->key, stack);
-  json_object_object_add(o, "frames", report_frames_json(r, stack, &complete));
+  json_add(o, "frames", report_frames_json(r, stack, &complete));
   json_add_flag(o, "complete", complete);
 }
 
@@ -199,13 +229,12 @@ static void add_text(const column_t *c, const char *text, json_object *o) {
 static void add_field(const report_t *r, const column_t *c, const void *row, json_object *o) {
   uint64_t n = integer_of(c, row);
   switch (c->unit) {
-  case UNIT_TEXT: add_text(c, pointer_of(c, row), o); return;
+  case UNIT_TEXT:
+  case UNIT_NAME: add_text(c, pointer_of(c, row), o); return;
   case UNIT_FUNCTION: report_function_json(pointer_of(c, row), o); return;
   case UNIT_STREAM: add_stream(r, (uint32_t)n, o); return;
   case UNIT_STACK: add_stack(r, c, (uint32_t)n, o); return;
-  case UNIT_BLOCKS:
-    json_object_object_add(o, c->key, report_counts_json(counts_at(c, row)));
-    return;
+  case UNIT_BLOCKS: json_add(o, c->key, report_counts_json(counts_at(c, row))); return;
   default: break;
   }
   if (c->optional && !n) return;
@@ -223,11 +252,11 @@ void table_row_json(const report_t *r, const column_t *columns, const void *row,
 }
 
 json_object *table_json(const report_t *r, const table_t *t, size_t most) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; i < t->count && i < most; i++) {
-    json_object *o = json_object_new_object();
+    json_object *o = json_new_object();
     table_row_json(r, t->columns, row_of(t, i), o);
-    json_object_array_add(list, o);
+    json_append(list, o);
   }
   return list;
 }

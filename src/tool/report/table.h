@@ -22,10 +22,12 @@ typedef enum column_unit {
   UNIT_SECONDS,  /* nanoseconds; text: 12.345 s */
   UNIT_TICKS,    /* ticks of the recording's clock; JSON: nanoseconds since its start */
   UNIT_SHARE,    /* integer; text: percent of BASE, or of the table's whole */
+  UNIT_ERROR,    /* integer; text: ± percent of BASE */
   UNIT_RATE,     /* integer; text: per second; BASE is in nanoseconds */
   UNIT_ADDRESS,  /* "0x…" */
   UNIT_FLAG,     /* bool, JSON alone */
   UNIT_TEXT,     /* const char * */
+  UNIT_NAME,     /* const char *, the name of a function; text may be shorter */
   UNIT_STREAM,   /* number of an event stream; text: its thread; JSON: "tid", "name" */
   UNIT_FUNCTION, /* const frame_name_t *; JSON: "function", "module", and "file", "line" */
   /* uint32_t, the id of a stack, 0: none. Text: the id, and the frames below the row; in a brief
@@ -62,6 +64,9 @@ typedef struct table {
 
 #define TABLE(columns_, rows_, count_)                                                             \
   .columns = (columns_), .rows = (rows_), .row_bytes = sizeof *(rows_), .count = (count_)
+
+/* Removes the columns with this JSON key or heading: their values are unknown. */
+void table_hide(column_t *columns, const char *name);
 
 /* Prints a line of headings and at most MOST rows, then "… and N more WHAT". */
 void table_text(const report_t *report, const table_t *table, size_t most, const char *what,

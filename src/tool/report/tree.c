@@ -186,10 +186,12 @@ static void print_row(const printer_t *p, const node_t *n, int indent, bool bran
   char amount[24];
   int64_t whole = size_of(p->tree->nodes[0].weight);
   double share = whole ? 100.0 * (double)n->weight / (double)whole : 0;
+  bool library = n->name->known && *n->name->library;
+  int used = 25 + indent + (library ? 2 + (int)strlen(n->name->library) : 0);
+  char name[REPORT_NAME_MAX];
   fprintf(p->out, "  %5.1f %%  %10s  %*s%s%s", share, amount_of(n->weight, p->unit, amount), indent,
-          "", branch ? "- " : "  ", n->name->function);
-  if (n->name->known && *n->name->library)
-    fprintf(p->out, "  %s%s%s", r->dim, n->name->library, r->plain);
+          "", branch ? "- " : "  ", report_name(r, n->name, (int)r->columns - used, name));
+  if (library) fprintf(p->out, "  %s%s%s", r->dim, n->name->library, r->plain);
   fputc('\n', p->out);
 }
 
@@ -238,7 +240,7 @@ int tree_print(const report_t *r, tree_fill_fn *fill, const void *context, const
 
 static json_object *node_json(tree_t *t, uint32_t index) {
   const node_t *n = &t->nodes[index];
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   if (n->name) {
     json_add_text(o, "function", n->name->function);
     if (*n->name->library) json_add_text(o, "module", n->name->library);
@@ -250,10 +252,10 @@ static json_object *node_json(tree_t *t, uint32_t index) {
   uint32_t *list = ranked_children(t, index, &count);
   size_t shown = list ? shown_of(t, list, count) : 0;
   if (shown) {
-    json_object *children = json_object_new_array();
+    json_object *children = json_new_array();
     for (size_t i = 0; i < shown; i++)
-      json_object_array_add(children, node_json(t, list[i]));
-    json_object_object_add(o, "children", children);
+      json_append(children, node_json(t, list[i]));
+    json_add(o, "children", children);
   }
   free(list);
   return o;
@@ -264,6 +266,6 @@ void tree_add_json(const report_t *r, tree_fill_fn *fill, const void *context, j
   if (!t) return;
   json_object *tree = node_json(t, 0);
   json_add_text(tree, "direction", r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up");
-  json_object_object_add(o, "tree", tree);
+  json_add(o, "tree", tree);
   tree_free(t);
 }

@@ -43,6 +43,13 @@ char *report_count(uint64_t count, char *text) {
   return text;
 }
 
+char *report_error(double error, double value, char *text) {
+  double share = value < 0 ? -value : value;
+  share = share > 0 ? 100 * error / share : 0;
+  snprintf(text, TEXT_SIZE, share > 0 && share < 0.95 ? "± %.1f %%" : "± %.0f %%", share);
+  return text;
+}
+
 const char *report_signal_name(uint64_t number) {
   static const char *const names[] = {
       [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",

@@ -4,10 +4,10 @@
  *
  * A module with a valid index in the cache uses it. Without an index, an address is looked up
  * directly: one pass over the symbol table and over the entries of one compilation unit. Results
- * are cached. This is the fastest way for one address. An index is faster for many; building it
- * takes time proportional to the debug information. It is built once the look-ups so far and those
- * announced (symbol_expect) cost more. So the total time is at most twice that of the better
- * choice.
+ * are cached. This is the fastest way for one address. An index is faster for many addresses;
+ * building it takes time proportional to the debug information. The index is built when the direct
+ * look-ups, past and announced (symbol_expect), together cost more than building it. So the total
+ * time is at most twice that of the better choice.
  */
 #include "symbol/symbol.h"
 
@@ -20,8 +20,8 @@
 #include "symbol/index/gather.h"
 #include "symbol/index/coding.h"
 
-/* The cost of a direct look-up, in bytes indexed in the same time: the unit's bytes / 4, the symbol
- * table's bytes / 64, and a constant. */
+/* The cost of a direct look-up: the number of bytes that can be indexed in the same time. It is the
+ * sum of the unit's bytes / 4, the symbol table's bytes / 64, and a constant. */
 #define DIRECT_UNIT_SHARE   4
 #define DIRECT_SYMBOL_SHARE 64
 #define DIRECT_REST         8192
@@ -209,7 +209,9 @@ static void build_index(symbol_module_t *module) {
 
 static void drop_bad_index(symbol_module_t *module) {
   index_cache_remove(module->key);
-  module->damaged = module->index; /* only a file can be damaged, and only one is opened */
+  /* `damaged` is NULL: only an index from the cache can be damaged, and a module opens at most one.
+   */
+  module->damaged = module->index;
   module->index = NULL;
 }
 

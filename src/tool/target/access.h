@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether this user may read a process, and if not, the reason and the command that grants access.
+ * Checks whether this user may read a process. If not, gives the reason and the command that grants
+ * access.
  */
 #ifndef SONDE_TARGET_ACCESS_H
 #define SONDE_TARGET_ACCESS_H

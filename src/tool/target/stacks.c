@@ -202,6 +202,20 @@ static void capture_thread(capture_t *capture, thread_t *thread) {
   thread_files_close(&files);
 }
 
+void stacks_of_copy(target_t *target, const stack_copy_t *copy, uint32_t depth, thread_t *out) {
+  process_memory_t *memory = &process_of(target)->memory;
+  walk_t walk = {0};
+  memory->start = copy->regs.r[machine_sp(target->machine)];
+  memory->size = copy->size < WINDOW_BYTES ? copy->size : WINDOW_BYTES;
+  memcpy(memory->window, copy->stack, memory->size);
+  memory->sealed = true;
+  walk_stack(target, &copy->regs, depth, &walk);
+  memory->sealed = false;
+  forget_window(target);
+  walk_give(&walk, out);
+  free(walk.frames);
+}
+
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static void drop_gone(target_t *target) {

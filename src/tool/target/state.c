@@ -162,6 +162,38 @@ static bool glibc_mutex(target_t *target, uint64_t address, pid_t *owner) {
   return true;
 }
 
+/* glibc's pthread_rwlock_t (sysdeps/nptl/bits/struct_rwlock.h): its readers wait at the third word,
+ * its writers there or at the fourth. Bits of the first word: 1 it is the writers' turn, 2 a writer
+ * has it or waits for the readers to leave, from 8 on the count of readers. */
+enum { RW_STATE, RW_WRITERS, RW_PHASE_FUTEX, RW_WRITERS_FUTEX, RW_PAD, RW_WRITER = 6, RW_SHARED };
+#define RW_THREADS_MAX 65536
+
+static bool glibc_rwlock_at(target_t *target, uint64_t address, pid_t *owner) {
+  int32_t words[8];
+  if (!target->memory->read(target->memory, address, words, sizeof words)) return false;
+  int32_t readers = words[RW_STATE] >> 3;
+  if (readers < 0 || readers > RW_THREADS_MAX || words[RW_WRITERS] < 0 ||
+      words[RW_WRITERS] > RW_THREADS_MAX || words[RW_PHASE_FUTEX] & ~3 ||
+      words[RW_WRITERS_FUTEX] & ~3 || words[RW_PAD] || words[RW_PAD + 1] || words[RW_SHARED] & ~1)
+    return false;
+  *owner = outer_tid(target, words[RW_WRITER]);
+  if (words[RW_WRITER]) return *owner != 0 && (words[RW_STATE] & 3) == 3;
+  return (words[RW_STATE] & 3) == 2 && readers > 0; /* readers have it; who they are is unknown */
+}
+
+/* ADDRESS is that of the futex, and becomes that of the lock. */
+static bool glibc_rwlock(target_t *target, uint64_t *address, pid_t *owner) {
+  static const int words[] = {RW_PHASE_FUTEX, RW_WRITERS_FUTEX};
+  for (int i = 0; i < 2; i++) {
+    uint64_t lock = *address - 4 * (uint64_t)words[i];
+    if (!glibc_rwlock_at(target, lock, owner)) continue;
+    *address = lock;
+    return true;
+  }
+  *owner = 0;
+  return false;
+}
+
 static bool musl_mutex(target_t *target, uint64_t address, pid_t *owner) {
   int32_t words[3]; /* type, lock, waiters */
   if (!target->memory->read(target->memory, address - 4, words, sizeof words)) return false;
@@ -186,7 +218,8 @@ static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6
     return;
   }
   wait->is_mutex = is_musl(target) ? musl_mutex(target, args[0], &wait->owner)
-                                   : glibc_mutex(target, args[0], &wait->owner);
+                                   : glibc_mutex(target, args[0], &wait->owner) ||
+                                         glibc_rwlock(target, &wait->address, &wait->owner);
 }
 
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]) {

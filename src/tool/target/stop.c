@@ -4,7 +4,8 @@
  * thread ends for any reason, SIGKILL included, the kernel detaches and resumes what it traced
  * (ptrace(2)). So a thread never remains stopped, and a process stopped by SIGSTOP remains so.
  *
- * A thread may be stopped on its way to a signal instead: detaching then delivers that signal.
+ * A thread may instead stop because it is about to receive a signal; detaching then delivers that
+ * signal.
  */
 #define _GNU_SOURCE
 #include "target/stop.h"

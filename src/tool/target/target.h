@@ -87,10 +87,10 @@ typedef struct thread_wait {
   int fd;
   /* the file or socket of `fd`; owned, may be NULL */
   char *path;
-  /* whether it waits for a pthread mutex, and its owner; 0: unknown */
+  /* whether it waits for a pthread mutex or rwlock, and its owner; 0: unknown */
   bool is_mutex;
   pid_t owner;
-  /* of the futex; 0: none */
+  /* of the futex, or of the rwlock; 0: none */
   uint64_t address;
 } wait_t;
 
@@ -202,6 +202,18 @@ module_t *target_module(target_t *target, uint64_t address);
 
 /* Reads all threads and their stacks. False with PROBLEM if no thread can be read. */
 bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t *problem);
+
+/* Registers of a thread, and a copy of SIZE bytes of its stack from the stack pointer up. */
+typedef struct stack_copy {
+  regs_t regs;
+  const void *stack;
+  size_t size;
+} stack_copy_t;
+
+/* Walks the stack of COPY, which a thread of the live TARGET had; sets the frames of OUT, which the
+ * caller frees. The thread may have changed its stack since, so a stack that is larger than its
+ * copy is broken where the copy ends. */
+void stacks_of_copy(target_t *target, const stack_copy_t *copy, uint32_t depth, thread_t *out);
 
 void problem_set(problem_t *problem, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

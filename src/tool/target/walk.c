@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Walks one stack. A frame is left by its unwind rule. Code without rules (generated at run time,
- * or built without them) is left by its frame pointer or, in images such as musl's libc, by a scan
- * for return addresses, which marks the next frame as guessed. An innermost pc that is not in code
+ * or built without them) is left as its instructions show, by its frame pointer or by a scan for
+ * return addresses, which marks the next frame as guessed. An innermost pc that is not in code
  * is left by the return address that the call pushed. A walk that ends early has a reason.
  */
 #include "target/walk.h"
@@ -48,30 +48,19 @@ static bool is_code(target_t *target, uint64_t pc) {
   return m && (m->access & MAP_EXEC);
 }
 
-/* Whether an image was built without unwind information, except for some objects (musl's libc has
- * 132 bytes of it for 400 KB of code; a tenth of the code's size is usual). Such an image has no
- * frame pointers either. */
-static bool has_no_rules(const image_t *image) {
-  uint64_t code = 0;
-  if (!image) return false;
-  for (uint32_t i = 0; i < image->segment_count; i++)
-    if (image->segments[i].flags & 1 /* PF_X */) code += image->segments[i].file_size;
-  return (image->eh_frame.size + image->debug_frame.size) * 512 < code;
-}
-
-/* A step without a rule. Code without frame pointers, such as a libc that was linked into a program
- * with rules, is left by a scan if the frame pointer is invalid or was LOST by an earlier scan. */
+/* A step without a rule. Where neither the code nor the frame pointer leads on, a libc that was
+ * linked into a program is left by a scan. */
 static unwind_step_t step_without_rule(target_t *target, regs_t *regs, bool exact, bool lost) {
   if (exact && !is_code(target, regs->pc)) {
     unwind_step_t step = just_called_step(target->machine, target->memory, &target->images, regs);
     if (step == STEP_CALLER) return step;
   }
-  if (!has_no_rules(target->images.find(&target->images, regs->pc))) {
-    unwind_step_t step = frame_pointer_step(target->machine, target->memory, &target->images, regs);
-    if (step == STEP_CALLER || step == STEP_END) return step;
-    if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
-  }
-  unwind_step_t step = infer_by_scan(target->machine, target->memory, &target->images, regs);
+  rule_t rule;
+  unwind_step_t step =
+      inferred_step(target->machine, target->memory, &target->images, regs, exact, &rule);
+  if (step == STEP_CALLER || step == STEP_END) return step;
+  if (step == STEP_UNKNOWN_REGISTER && !lost) return step;
+  step = infer_by_scan(target->machine, target->memory, &target->images, regs);
   return step == STEP_CALLER ? step : STEP_NO_RULE;
 }
 

@@ -335,6 +335,60 @@ static void fork_within(void **state) {
   zero = 0;
 }
 
+/* ---- one entry ------------------------------------------------------------------------------- */
+
+#define JOINED (FRAME_CACHE_ENTRIES - 2)
+
+static void on_trap_jump(int number) {
+  (void)number;
+  if (steps++ == act_at) siglongjmp(out, 1);
+}
+
+/* An entry whose inner frame saved the frame register RESTORED words below the slot; 0: nowhere. */
+static void fill(frame_cache_t *cache, int64_t restored) {
+  frame_cache_clear(cache);
+  cache->top = JOINED;
+  cache->entries[JOINED + 1] = (frame_cache_entry_t){.slot = 0x1010};
+  frame_cache_entry_t *e = &cache->entries[JOINED];
+  *e = (frame_cache_entry_t){.slot = 0x1000, .fp = 0x1008};
+  e->tail = entry_pack(0, restored, 1, ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0));
+  cache->chain_length[JOINED + 1] = 0;
+  cache->chain_length[JOINED] = entry_is_chained(e);
+}
+
+/* The flags, the place of the saved frame register and the chains agree in entries[top …]. */
+static bool is_complete(const frame_cache_t *cache) {
+  const frame_cache_entry_t *e = &cache->entries[JOINED];
+  return cache->top > JOINED || (!(e->bits & ENTRY_FP_VERIFY) == !e->restored_words &&
+                                 cache->chain_length[JOINED] == entry_is_chained(e));
+}
+
+/* A handler jumps out at each instruction of the update of an entry; the cache stays in use. */
+static void jump_out_of_an_update(void **state) {
+  (void)state;
+  static frame_cache_t cache;
+  signal(SIGTRAP, on_trap_jump);
+  for (volatile int from = 0; from < 3; from++)
+    for (volatile int to = 0; to < 3; to++) {
+      static rule_t inner;
+      inner = rule_make(RULE_SP, 10, to ? (uint32_t)to + 1 : 0, RA_BELOW_CFA);
+      volatile bool ended = false;
+      for (act_at = 0; !ended; act_at++) {
+        fill(&cache, from);
+        steps = 0;
+        if (sigsetjmp(out, 1) == 0) {
+          trace_on(TRAP_FLAG);
+          (void)frame_cache_update_joined(&cache, JOINED, inner);
+          trace_off();
+          ended = true;
+        }
+        EXPECT_EQUAL(is_complete(&cache), true);
+      }
+      EXPECT_EQUAL(act_at > 5, true);
+      EXPECT_EQUAL(cache.entries[JOINED].restored_words, to);
+    }
+}
+
 int main(void) {
   if (is_sanitized()) {
     printf("skipped: a sanitizer's own frames stand in the stacks that are compared\n");
@@ -347,6 +401,7 @@ int main(void) {
       cmocka_unit_test(on_an_alternate_stack),
       cmocka_unit_test(jump_out),
       cmocka_unit_test(fork_within),
+      cmocka_unit_test(jump_out_of_an_update),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

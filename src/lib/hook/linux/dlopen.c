@@ -3,14 +3,14 @@
  * Images that are loaded later.
  *
  * The loader calls an empty function whenever its list has changed, for debuggers (r_brk of
- * link.h). Its code is patched to jump here. So sonde does not stand between dlopen and its caller,
- * which the loader inspects. glibc before 2.41 calls it before relocation, when slots cannot be
- * written. But an image's constructor entry (DT_INIT) is read only after relocation. So DT_INIT of
- * each image that imports a hooked name is changed to a thunk. The first thunk runs before any
- * constructor of the images loaded with it and applies all hooks; each thunk restores its DT_INIT
- * and calls it. musl and later glibc call the function after relocation; then the hooks are applied
- * at once. In an image without DT_INIT, the array of constructors is replaced. An image without any
- * constructor is hooked at the next call of dlsym.
+ * link.h). The code of that function is patched to jump here. So there is no frame of sonde between
+ * dlopen and its caller, which the loader inspects. glibc before 2.41 calls the function before
+ * relocation, when slots cannot be written. But an image's constructor entry (DT_INIT) is read only
+ * after relocation. So DT_INIT of each image that imports a hooked name is changed to a thunk. The
+ * first thunk runs before any constructor of the images loaded with it and applies all hooks; each
+ * thunk restores its DT_INIT and calls it. musl and later glibc call the function after relocation;
+ * then the hooks are applied at once. In an image without DT_INIT, the array of constructors is
+ * replaced. An image without any constructor is hooked at the next call of dlsym.
  *
  * The callback runs under the loader's lock. It waits for sonde's lock for a bounded time;
  * otherwise it sets a flag, which the lock's owner or the next entry handles. If the loader's

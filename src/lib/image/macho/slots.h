@@ -4,9 +4,9 @@
  *
  * Three encodings describe slots, and each one omits some:
  *   - indirect symbols: the slots of sections of lazy and non-lazy pointers, which calls use. They
- * omit slots in data;
+ *     omit slots in data;
  *   - bind opcodes (LC_DYLD_INFO), with lazy and weak ones: also words of data, such as function
- * tables;
+ *     tables;
  *   - chained fixups (LC_DYLD_CHAINED_FIXUPS): the same, as chains through the words themselves.
  * dyld overwrites the words, so only a file has the chains; for a live image its file is read. The
  * result is one list with one entry for each slot, which records the encodings that describe it.

@@ -14,6 +14,7 @@
 #include "os/os.h"
 
 uint64_t os_monotonic_ns(void) { return clock_gettime_nsec_np(CLOCK_UPTIME_RAW); }
+uint64_t os_process_cpu_ns(void) { return clock_gettime_nsec_np(CLOCK_PROCESS_CPUTIME_ID); }
 
 #define PAUSE_MAX_MS UINT64_C(16)
 

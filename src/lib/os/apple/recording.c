@@ -51,6 +51,8 @@ int os_create_high(const char *path) {
   return result_of(as_high(open(path, flags, 0600)), saved);
 }
 
+bool os_keep_at_exec(int fd) { return fcntl(fd, F_SETFD, 0) == 0; }
+
 int os_open_of_process(uint32_t pid, uint32_t fd) {
   int saved = errno;
   if (pid != (uint32_t)os_pid()) return -ENOSYS;
@@ -108,6 +110,11 @@ ssize_t os_read_link(const char *path, char *out, size_t size) {
 ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
   (void)name, (void)text, (void)answer, (void)size;
   return -ENOSYS; /* there is no recorder to answer */
+}
+
+int os_socket_descriptor(const char *name, const char *text) {
+  (void)name, (void)text;
+  return -ENOSYS;
 }
 
 uint64_t os_file_size_limit(void) {

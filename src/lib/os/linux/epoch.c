@@ -8,9 +8,9 @@
  * namespace. Together they change with each dlopen, before code of the new image can run, and with
  * each dlclose. The layout of the structure differs between versions, so the counter's offset must
  * be found. Inside a callback of dl_iterate_phdr a candidate must satisfy three conditions: this
- * thread holds the load-write lock stored in front of it, it equals dlpi_adds, and each namespace's
- * list is as long as its counter. If exactly one candidate satisfies all of them, it is used.
- * Otherwise the epoch is 0, unknown.
+ * thread holds the load-write lock stored in front of the candidate; the candidate equals
+ * dlpi_adds; and each namespace's list is as long as its counter. If exactly one candidate
+ * satisfies all of them, it is used. Otherwise the epoch is 0, unknown.
  *
  * musl never removes an image once its code has run, so its epoch is the length of the loader's
  * list. Entries that exist at start-up stay valid and are read directly. Later entries may belong
@@ -19,7 +19,7 @@
  * A static program keeps the images that it started with: its epoch is 1.
  */
 #include "base/bits.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 #include "os/linux/loader.h"
 

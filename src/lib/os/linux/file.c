@@ -8,25 +8,27 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 
+/* With O_NONBLOCK the open of a FIFO does not wait for a writer. */
 int os_open_read(const char *path) {
-  return (int)call4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY, 0);
+  const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  return (int)call4(openat_read, AT_FDCWD, path, flags, 0);
 }
 
-ssize_t os_read(int fd, void *out, size_t size) { return (ssize_t)call3(SYS_read, fd, out, size); }
+ssize_t os_read(int fd, void *out, size_t size) { return (ssize_t)call3(read, fd, out, size); }
 
 ssize_t os_pread(int fd, void *out, size_t size, uint64_t offset) {
-  return (ssize_t)call4(SYS_pread64, fd, out, size, offset);
+  return (ssize_t)call4(pread64, fd, out, size, offset);
 }
 
 ssize_t os_write(int fd, const void *data, size_t size) {
-  return (ssize_t)call3(SYS_write, fd, data, size);
+  return (ssize_t)call3(write, fd, data, size);
 }
 
-void os_close(int fd) { (void)call1(SYS_close, fd); }
+void os_close(int fd) { (void)call1(close, fd); }
 
 /* A read of a /proc file may return a part of it, and a signal may interrupt it. */
 ssize_t os_read_file(const char *path, char *out, size_t size) {
@@ -47,22 +49,21 @@ ssize_t os_read_file(const char *path, char *out, size_t size) {
   return (ssize_t)count;
 }
 
-/* struct stat of the kernel equals that of libc on both CPUs. With O_NONBLOCK the open of a FIFO
- * does not wait for a writer; it has no effect on a regular file. */
+/* struct stat of the kernel equals that of libc on both CPUs. */
 int os_map_file(const char *path, const void **data, uint64_t *size) {
   struct stat st;
-  long fd = call4(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+  long fd = call4(openat_image, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
   if (fd < 0) return (int)fd;
-  long result = call2(SYS_fstat, fd, &st);
+  long result = call2(fstat, fd, &st);
   if (result == 0 && (!S_ISREG(st.st_mode) || st.st_size <= 0)) result = -EINVAL;
   if (result == 0) {
-    result = call6(SYS_mmap, 0, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    result = call6(mmap_image, 0, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (result > 0 || result < -4095) {
       *data = (const void *)result;
       *size = (uint64_t)st.st_size;
       result = 0;
     }
   }
-  (void)call1(SYS_close, fd);
+  (void)call1(close, fd);
   return (int)result;
 }

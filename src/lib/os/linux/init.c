@@ -20,7 +20,11 @@ static void bind_memory_functions(void) {
   (void)order;
 }
 
+/* Defined by the agent only: it learns whether a seccomp filter forbids system calls. */
+__attribute__((weak, visibility("hidden"))) void os_before_start(void);
+
 __attribute__((constructor(101))) static void prepare(void) {
   bind_memory_functions();
+  if (os_before_start) os_before_start();
   os_loader_init();
 }

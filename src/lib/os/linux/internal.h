@@ -15,6 +15,10 @@
  * read. */
 extern bool linux_read_by_probe;
 
+/* True while no system call may test memory: the addresses of the loader's list are then read
+ * directly. See calls/forbidden.h. */
+extern bool linux_memory_is_trusted;
+
 /* The CPU clocks of threads: 0 not tested yet, 1 fine enough, 2 too coarse or absent. */
 extern uint32_t linux_cpu_clock;
 
@@ -27,6 +31,9 @@ bool linux_signal_restarts(void);
 
 /* Set by tests: images are found by the loader's list although _dl_find_object exists. */
 extern bool linux_by_list;
+
+/* Adds a mapping of sonde's to the list of os_own_mappings. START 0: does nothing. */
+void linux_list_own(uint64_t start, size_t size);
 
 /* Parses a line of /proc/PID/maps without its newline. The name in OUT points into LINE. */
 struct os_region;
@@ -41,5 +48,8 @@ struct kernel_timespec {
 /* Makes os_monotonic_ns use the clock of the vDSO, which costs a fifth of a system call. */
 struct dynamic;
 void linux_clock_init(const struct dynamic *vdso_symbols);
+
+/* The clock of the vDSO makes a system call on some machines. From now on it is not called. */
+void linux_clock_forget(void);
 
 #endif

@@ -22,7 +22,7 @@
 
 #include "arch/arch.h"
 #include "base/bits.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 
 #define PR_GET_AUXV   0x41555856 /* Linux 6.4 */
@@ -266,7 +266,7 @@ static void auxv_read(Elf64_auxv_t auxv[AUXV_ENTRIES + 1]) {
   size_t size = AUXV_ENTRIES * sizeof *auxv;
   memset(auxv, 0, size + sizeof *auxv);
   /* Under valgrind the kernel's answer describes valgrind, but the file describes the program. */
-  if (!arch_on_valgrind() && call5(SYS_prctl, PR_GET_AUXV, auxv, size, 0, 0) > 0) return;
+  if (!arch_on_valgrind() && call5(prctl_auxv, PR_GET_AUXV, auxv, size, 0, 0) > 0) return;
   int fd = os_open_read("/proc/self/auxv");
   if (fd < 0) return;
   (void)os_read(fd, auxv, size);
@@ -373,6 +373,11 @@ const loader_t *linux_loader(void) {
   return known;
 }
 
+uint64_t os_libc_symbol(const char *name) {
+  const loader_t *loader = linux_loader();
+  return loader == NULL ? 0 : dynamic_symbol(&loader->libc_symbols, name, NULL);
+}
+
 void os_loader_init(void) {
   const loader_t *loader = linux_loader();
   if (loader != NULL) linux_epoch_init(loader);
@@ -396,9 +401,7 @@ static int run_held(void *info, size_t size, void *context) {
 /* dl_iterate_phdr holds the lock that dlclose takes before it unmaps an image. musl never unmaps.
  */
 int os_loader_hold(void (*run)(void *context), void *context) {
-  const loader_t *loader = linux_loader();
-  uint64_t address =
-      loader == NULL ? 0 : dynamic_symbol(&loader->libc_symbols, "dl_iterate_phdr", NULL);
+  uint64_t address = os_libc_symbol("dl_iterate_phdr");
   if (address == 0) return -ENOSYS;
   held_t held = {run, context};
   int (*iterate)(int (*)(void *, size_t, void *), void *) =

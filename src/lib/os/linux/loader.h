@@ -64,6 +64,9 @@ typedef struct loader {
 /* Returns the loader, or NULL when no page could be mapped for the structure. */
 const loader_t *linux_loader(void);
 
+/* The offset of the thread's id in the structure behind a pthread_t; 0: unknown. */
+uint16_t linux_tid_place(void);
+
 /* Reads one entry of the loader's list with os_read_memory. */
 bool linux_link_entry(uint64_t address, link_entry_t *out);
 

@@ -7,14 +7,14 @@
  * seccomp filter), and qemu's user mode does not implement it (ENOSYS). Then each page is probed by
  * a system call that only reads its argument, and copied directly. Another thread may unmap the
  * page between the probe and the copy. So this fallback is safe against bad addresses, but not
- * against a concurrent munmap.
+ * against a concurrent munmap. A second probe serves if a filter forbids the first.
  */
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 
 #include "base/bits.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 
@@ -26,6 +26,7 @@
 #define PROBE_STEP 4096u
 
 bool linux_read_by_probe;
+bool linux_memory_is_trusted;
 
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
@@ -53,11 +54,12 @@ static void unmap(void *address, size_t size) {
 }
 #else
 static void *map(size_t size, int flags) {
-  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_FLAGS | flags, -1, 0);
+  long r = flags == 0 ? call6(mmap, 0, size, RW, MAP_FLAGS, -1, 0)
+                      : call6(mmap_populated, 0, size, RW, MAP_FLAGS | MAP_POPULATE, -1, 0);
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
-static void unmap(void *address, size_t size) { (void)call2(SYS_munmap, address, size); }
+static void unmap(void *address, size_t size) { (void)call2(munmap, address, size); }
 #endif
 
 /* ---- the list of own mappings
@@ -69,7 +71,7 @@ static void unmap(void *address, size_t size) { (void)call2(SYS_munmap, address,
 static struct { uint64_t start, end; } own[OWN_MAPPINGS];
 static uint32_t own_used;
 
-static void add_to_list(uint64_t start, size_t size) {
+void linux_list_own(uint64_t start, size_t size) {
   for (uint32_t i = 0; start && i < OWN_MAPPINGS; i++) {
     uint64_t none = 0;
     if (load_relaxed(&own[i].start) || !cas_acq_rel(&own[i].start, &none, start)) continue;
@@ -101,7 +103,7 @@ void os_own_mappings(void (*visit)(uint64_t start, uint64_t end, void *context),
 
 static void *map_own(size_t size, int flags) {
   void *memory = map(size, flags);
-  add_to_list((uint64_t)(uintptr_t)memory, size);
+  linux_list_own((uint64_t)(uintptr_t)memory, size);
   return memory;
 }
 
@@ -114,13 +116,23 @@ void os_unmap(void *address, size_t size) {
 }
 
 bool os_wipe_on_fork(void *address, size_t size) {
-  return call3(SYS_madvise, address, size, MADV_WIPEONFORK) == 0;
+  return call3(madvise_wipe, address, size, MADV_WIPEONFORK) == 0;
+}
+
+/* A wait for a value that is not there returns at once; so does one whose time limit is 0. */
+static bool readable_by_futex(uint64_t address) {
+  const struct kernel_timespec no_time = {0, 0};
+  long r = call4(futex_wait, ALIGN_DOWN(address, (uint64_t)4), 128, 0x736f6e64, &no_time);
+  return r == -EAGAIN || r == -ETIMEDOUT;
 }
 
 /* rt_sigprocmask copies the new set before it checks HOW, which is invalid here. EFAULT means that
  * the 8 bytes cannot be read, EINVAL that they can. The mask stays unchanged in both cases. */
 bool os_readable(uint64_t address) {
-  return address != 0 && call4(SYS_rt_sigprocmask, -1, address, 0, 8) == -EINVAL;
+  if (address == 0) return false;
+  long r = call4(sigprocmask_probe, -1, address, 0, 8);
+  if (LIKELY(r != -EPERM)) return r == -EINVAL;
+  return readable_by_futex(address) || linux_memory_is_trusted;
 }
 
 static ssize_t read_by_probe(uint64_t address, uint8_t *out, size_t size) {
@@ -141,7 +153,7 @@ ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
   if (LIKELY(!load_relaxed(&linux_read_by_probe))) {
     struct iovec local = {out, size};
     struct iovec remote = {(void *)(uintptr_t)address, size};
-    long r = call6(SYS_process_vm_readv, call0(SYS_getpid), &local, 1, &remote, 1, 0);
+    long r = call6(process_vm_readv, call0(getpid), &local, 1, &remote, 1, 0);
     if (r != -ENOSYS && r != -EPERM) return (ssize_t)r;
     store_relaxed(&linux_read_by_probe, true);
   }
@@ -158,7 +170,7 @@ static int read_pieces(pid_t self, os_piece_t *pieces, int count) {
     local[i] = (struct iovec){pieces[i].out, pieces[i].size};
     remote[i] = (struct iovec){(void *)(uintptr_t)pieces[i].address, pieces[i].size};
   }
-  long left = call6(SYS_process_vm_readv, self, local, count, remote, count, 0);
+  long left = call6(process_vm_readv, self, local, count, remote, count, 0);
   if (left < 0) {
     pieces[0].got =
         left == -EFAULT ? left : os_read_memory(pieces[0].address, pieces[0].out, pieces[0].size);

@@ -8,7 +8,8 @@
 #include <time.h>
 
 #include "base/bits.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
+#include "os/linux/calls/forbidden.h"
 #include "os/linux/dynamic.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
@@ -19,20 +20,28 @@
 #define FUTEX_WAIT_PRIVATE 128
 #define FUTEX_WAKE_PRIVATE 129
 
-pid_t os_pid(void) { return (pid_t)call0(SYS_getpid); }
+pid_t os_pid(void) {
+  long pid = call0(getpid);
+  return LIKELY(pid > 0) ? (pid_t)pid : linux_known_pid();
+}
 
-pid_t os_tid(void) { return (pid_t)call0(SYS_gettid); }
+pid_t os_tid(void) {
+  long tid = call0(gettid);
+  return LIKELY(tid > 0) ? (pid_t)tid : linux_known_tid();
+}
 
 /* The first thread has the id of the process. */
 pid_t os_main_thread(void) { return os_pid(); }
 
 bool os_thread_alive(pid_t tid) {
-  return tid > 0 && call3(SYS_tgkill, call0(SYS_getpid), tid, 0) == 0;
+  if (tid <= 0) return false;
+  long r = call3(tgkill, os_pid(), tid, 0);
+  return r == 0 || r == -EPERM; /* a filter forbids the test: better a state too many */
 }
 
 bool os_signal_stack(uint64_t *start, uint64_t *size) {
   stack_t stack = {0};
-  if (call2(SYS_sigaltstack, NULL, &stack) != 0 || stack.ss_flags & SS_DISABLE) return false;
+  if (call2(sigaltstack, NULL, &stack) != 0 || stack.ss_flags & SS_DISABLE) return false;
   *start = (uint64_t)(uintptr_t)stack.ss_sp;
   *size = stack.ss_size;
   return true;
@@ -51,17 +60,25 @@ void linux_clock_init(const dynamic_t *vdso_symbols) {
   store_release(&vdso_clock, (int (*)(int, struct kernel_timespec *))found);
 }
 
+void linux_clock_forget(void) { store_release(&vdso_clock, NULL); }
+
 uint64_t os_monotonic_ns(void) {
   struct kernel_timespec now = {0, 0};
   int (*fast)(int, struct kernel_timespec *) = load_acquire(&vdso_clock);
   if (fast == NULL || fast(CLOCK_MONOTONIC, &now) != 0)
-    (void)call2(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    (void)call2(clock_gettime, CLOCK_MONOTONIC, &now);
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 
 uint64_t os_realtime_ns(void) {
   struct kernel_timespec now = {0, 0};
-  (void)call2(SYS_clock_gettime, CLOCK_REALTIME, &now);
+  (void)call2(clock_realtime, CLOCK_REALTIME, &now);
+  return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
+}
+
+uint64_t os_process_cpu_ns(void) {
+  struct kernel_timespec now = {0, 0};
+  (void)call2(clock_cpu, CLOCK_PROCESS_CPUTIME_ID, &now);
   return (uint64_t)now.seconds * 1000000000u + (uint64_t)now.nanoseconds;
 }
 
@@ -69,32 +86,31 @@ uint64_t os_realtime_ns(void) {
  */
 void os_barrier(void) {
   enum { GLOBAL = 1, EXPEDITED = 8, REGISTER = 16 };
-  if (call3(SYS_membarrier, EXPEDITED, 0, 0) == 0) return;
-  if (call3(SYS_membarrier, REGISTER, 0, 0) == 0 && call3(SYS_membarrier, EXPEDITED, 0, 0) == 0)
-    return;
-  (void)call3(SYS_membarrier, GLOBAL, 0, 0);
+  if (call1(membarrier, EXPEDITED) == 0) return;
+  if (call1(membarrier, REGISTER) == 0 && call1(membarrier, EXPEDITED) == 0) return;
+  (void)call1(membarrier, GLOBAL);
 }
 
-static int futex_wait(int operation, const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-  struct kernel_timespec timeout = {(int64_t)(timeout_ns / 1000000000u),
-                                    (int64_t)(timeout_ns % 1000000000u)};
-  return (int)call4(SYS_futex, word, operation, value, timeout_ns == 0 ? NULL : &timeout);
+static struct kernel_timespec timespec_of(uint64_t ns) {
+  return (struct kernel_timespec){(int64_t)(ns / 1000000000u), (int64_t)(ns % 1000000000u)};
 }
 
 int os_futex_wait(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-  return futex_wait(FUTEX_WAIT_PRIVATE, word, value, timeout_ns);
+  const struct kernel_timespec time = timespec_of(timeout_ns), *timeout = timeout_ns ? &time : NULL;
+  return (int)call4(futex_wait, word, FUTEX_WAIT_PRIVATE, value, timeout);
 }
 
 int os_futex_wait_shared(const uint32_t *word, uint32_t value, uint64_t timeout_ns) {
-  return futex_wait(FUTEX_WAIT_SHARED, word, value, timeout_ns);
+  const struct kernel_timespec time = timespec_of(timeout_ns), *timeout = timeout_ns ? &time : NULL;
+  return (int)call4(futex_wait_shared, word, FUTEX_WAIT_SHARED, value, timeout);
 }
 
 int os_futex_wake_shared(const uint32_t *word, int count) {
-  return (int)call3(SYS_futex, word, FUTEX_WAKE_SHARED, count);
+  return (int)call3(futex_wake_shared, word, FUTEX_WAKE_SHARED, count);
 }
 
 int os_futex_wake(const uint32_t *word, int count) {
-  return (int)call3(SYS_futex, word, FUTEX_WAKE_PRIVATE, count);
+  return (int)call3(futex_wake, word, FUTEX_WAKE_PRIVATE, count);
 }
 
 /* ---- names of the program and the thread

@@ -18,53 +18,48 @@
 
 #include "base/bits.h"
 #include "base/text.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 
-#ifndef SYS_close_range
-#define SYS_close_range 436
-#endif
 #define COPY_FILES  0x400u /* CLONE_FILES, CLONE_PARENT: linux/sched.h */
 #define COPY_PARENT 0x8000u
 
 pid_t os_process_copy(bool beside) {
-  return (pid_t)call5(SYS_clone, COPY_FILES | (beside ? COPY_PARENT : 0), 0, 0, 0, 0);
+  return (pid_t)call5(clone, COPY_FILES | (beside ? COPY_PARENT : 0), 0, 0, 0, 0);
 }
 
-pid_t os_parent(void) { return (pid_t)call0(SYS_getppid); }
+pid_t os_parent(void) { return (pid_t)call0(getppid); }
 
 void os_exit(int status) {
   for (;;)
-    (void)call1(SYS_exit_group, status);
+    (void)call1(exit_group, status);
 }
 
 /* prctl(2): PR_SET_NAME; setrlimit(2): RLIMIT_CORE; oom_score_adj: proc(5). */
 void os_process_copy_settle(const char *name) {
   const uint64_t none[2] = {0, 0};
-  (void)call3(SYS_close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */);
-  (void)call5(SYS_prctl, 15, name, 0, 0, 0);
-  (void)call2(SYS_setrlimit, 4, none);
-  int fd = (int)call4(SYS_openat, -100, "/proc/self/oom_score_adj", 1 | 02000000, 0);
+  (void)call3(close_range, 0, ~0u, 2 /* CLOSE_RANGE_UNSHARE */);
+  (void)call5(prctl_name, 15, name, 0, 0, 0);
+  (void)call2(setrlimit, 4, none);
+  int fd = (int)call4(openat_score, -100, "/proc/self/oom_score_adj", 1 | 02000000, 0);
   if (fd < 0) return;
   (void)os_write(fd, "1000", 4);
   os_close(fd);
 }
 
 bool os_reap(pid_t copy) {
-  return call4(SYS_wait4, copy, NULL, 0x40000001 /* __WALL | WNOHANG */, NULL) != 0;
+  return call4(wait4, copy, NULL, 0x40000001 /* __WALL | WNOHANG */, NULL) != 0;
 }
 
 uint64_t os_signals_block(void) {
   const uint64_t all = UINT64_MAX;
   uint64_t before = 0;
-  (void)call4(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, 8);
+  (void)call4(rt_sigprocmask, SIG_BLOCK, &all, &before, 8);
   return before;
 }
 
-void os_signals_restore(uint64_t mask) {
-  (void)call4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
-}
+void os_signals_restore(uint64_t mask) { (void)call4(rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8); }
 
 /* ---- system calls and signals ------------------------------------------------------- */
 
@@ -74,8 +69,8 @@ static bool has_time_limit(uint64_t fd) {
   for (int option = 20; option <= 21; option++) {
     int64_t limit[2] = {0, 0};
     uint32_t size = sizeof limit;
-    long r = call5(SYS_getsockopt, fd, 1 /* SOL_SOCKET */, option, limit, &size);
-    if (r == 0 && (limit[0] || limit[1])) return true;
+    long r = call5(getsockopt, fd, 1 /* SOL_SOCKET */, option, limit, &size);
+    if (r == -EPERM || (r == 0 && (limit[0] || limit[1]))) return true;
   }
   return false;
 }

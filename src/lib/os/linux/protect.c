@@ -9,7 +9,8 @@
 
 #include "arch/arch.h"
 #include "base/bits.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
+#include "os/linux/internal.h"
 #include "os/os.h"
 
 /* struct procmap_query and its ioctl, copied here because older versions of linux/fs.h lack them.
@@ -72,7 +73,7 @@ int os_own_memory_open(void) { return os_open_high("/proc/self/mem"); }
 
 int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
   map_query_t query = {.size = sizeof query, .address = address};
-  long r = call3(SYS_ioctl, maps, MAP_QUERY, &query);
+  long r = call3(ioctl_map, maps, MAP_QUERY, &query);
   if (r == -ENOENT) return -ENOENT;
   if (r < 0) return mapping_by_text(maps, address, start, end);
   *start = query.start;
@@ -81,7 +82,10 @@ int os_mapping(int maps, uint64_t address, uint64_t *start, uint64_t *end) {
 }
 
 int os_protect(uint64_t start, uint64_t end, int protection) {
-  return (int)call3(SYS_mprotect, start, end - start, protection);
+  uint64_t size = end - start;
+  if (protection == PROT_READ) return (int)call3(mprotect_read, start, size, protection);
+  if (protection == RW) return (int)call3(mprotect_data, start, size, protection);
+  return (int)call3(mprotect_code, start, size, protection);
 }
 
 #define NEAR_STEP  (UINT64_C(1) << 20)
@@ -90,9 +94,12 @@ int os_protect(uint64_t start, uint64_t end, int protection) {
 void *os_map_at(uint64_t address, size_t size) {
   const int flags = 0x22 | 0x100000; /* PRIVATE | ANONYMOUS | FIXED_NOREPLACE */
   if (address < NEAR_STEP || (address + size) >> ARCH_ADDRESS_BITS) return NULL;
-  long r = call6(SYS_mmap, address, size, 3, flags, -1, 0);
-  if (r > 0 && (uint64_t)r == address) return (void *)(uintptr_t)r;
-  if (r > 0) (void)call2(SYS_munmap, r, size); /* an old kernel took the address as a hint */
+  long r = call6(mmap_at, address, size, 3, flags, -1, 0);
+  if (r > 0 && (uint64_t)r == address) {
+    linux_list_own(address, size);
+    return (void *)(uintptr_t)r;
+  }
+  if (r > 0) (void)call2(munmap, r, size); /* an old kernel took the address as a hint */
   return NULL;
 }
 
@@ -108,6 +115,6 @@ void *os_map_near(uint64_t address, size_t size) {
 
 bool os_sync_code(void) {
   const int command = 1 << 5, enroll = 1 << 6; /* PRIVATE_EXPEDITED_SYNC_CORE */
-  if (call2(SYS_membarrier, command, 0) == 0) return true;
-  return call2(SYS_membarrier, enroll, 0) == 0 && call2(SYS_membarrier, command, 0) == 0;
+  if (call1(membarrier, command) == 0) return true;
+  return call1(membarrier, enroll) == 0 && call1(membarrier, command) == 0;
 }

@@ -22,14 +22,19 @@ static bool read_id(uint64_t handle, uint16_t place, int32_t *id) {
   return os_read_memory(handle + place, id, sizeof *id) == (ssize_t)sizeof *id;
 }
 
-pid_t os_thread_of_handle(uint64_t handle) {
+uint16_t linux_tid_place(void) {
   const loader_t *loader = linux_loader();
-  if (loader == NULL || loader->own_handle == NULL) return -ENOSYS;
+  if (loader == NULL || loader->own_handle == NULL) return 0;
   uint64_t own = loader->own_handle();
-  for (size_t i = 0; i < ARRAY_COUNT(places); i++) {
-    int32_t id;
-    if (!read_id(own, places[i], &id) || id != os_tid()) continue;
-    return read_id(handle, places[i], &id) && id > 0 ? id : -ESRCH;
-  }
-  return -ENOSYS;
+  int32_t id;
+  for (size_t i = 0; i < ARRAY_COUNT(places); i++)
+    if (read_id(own, places[i], &id) && id == os_tid()) return places[i];
+  return 0;
+}
+
+pid_t os_thread_of_handle(uint64_t handle) {
+  uint16_t place = linux_tid_place();
+  int32_t id;
+  if (place == 0) return -ENOSYS;
+  return read_id(handle, place, &id) && id > 0 ? id : -ESRCH;
 }

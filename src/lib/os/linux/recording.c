@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -12,7 +13,7 @@
 
 #include "base/bits.h"
 #include "base/text.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/os.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -23,15 +24,17 @@
 
 static int as_high(int fd) {
   if (fd < 0 || fd >= HIGH_DESCRIPTOR) return fd;
-  int high = (int)call3(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+  int high = (int)call3(fcntl_high, fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
   if (high < 0) return fd; /* the limit on descriptors is lower */
   os_close(fd);
   return high;
 }
 
 int os_open_high(const char *path) {
-  return as_high((int)call4(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0));
+  return as_high((int)call4(openat_write, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOCTTY, 0));
 }
+
+bool os_keep_at_exec(int fd) { return call2(fcntl_keep, fd, F_SETFD) == 0; }
 
 int os_open_of_process(uint32_t pid, uint32_t fd) {
   char path[48], *p = text_append(path, "/proc/");
@@ -44,15 +47,15 @@ int os_open_of_process(uint32_t pid, uint32_t fd) {
 
 int os_create_high(const char *path) {
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY;
-  return as_high((int)call4(SYS_openat, AT_FDCWD, path, flags, 0600));
+  return as_high((int)call4(openat_create, AT_FDCWD, path, flags, 0600));
 }
 
 int os_memory_file(const char *name) {
-  return as_high((int)call2(SYS_memfd_create, name, 1 /* MFD_CLOEXEC */));
+  return as_high((int)call2(memfd_create, name, 1 /* MFD_CLOEXEC */));
 }
 
-int os_file_resize(int fd, uint64_t size) { return (int)call2(SYS_ftruncate, fd, size); }
-void os_remove(const char *path) { (void)call3(SYS_unlinkat, AT_FDCWD, path, 0); }
+int os_file_resize(int fd, uint64_t size) { return (int)call2(ftruncate, fd, size); }
+void os_remove(const char *path) { (void)call3(unlinkat, AT_FDCWD, path, 0); }
 
 /* statx has the same layout on every CPU. */
 bool os_file_id(int fd, os_file_id_t *out) {
@@ -67,21 +70,22 @@ bool os_file_id(int fd, os_file_id_t *out) {
     uint64_t spare[14];
   } found = {0};
   const int empty_path = 0x1000, want_inode = 0x100;
-  if (fd < 0 || call5(SYS_statx, fd, "", empty_path, want_inode, &found) < 0) return false;
+  if (fd < 0 || call5(statx, fd, "", empty_path, want_inode, &found) < 0) return false;
   out->device = (uint64_t)found.device_major << 32 | found.device_minor;
   out->inode = found.inode;
   return true;
 }
 
 ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset) {
-  return (ssize_t)call4(SYS_pwrite64, fd, data, size, offset);
+  return (ssize_t)call4(pwrite64, fd, data, size, offset);
 }
 
 int os_file_punch(int fd, uint64_t offset, uint64_t size) {
-  return (int)call4(SYS_fallocate, fd, 3 /* KEEP_SIZE | PUNCH_HOLE */, offset, size);
+  return (int)call4(fallocate, fd, 3 /* KEEP_SIZE | PUNCH_HOLE */, offset, size);
 }
 
-ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
+/* Connects to the socket NAME and sends TEXT. Returns the connection or a negative errno. */
+static int send_request(const char *name, const char *text) {
   struct {
     uint16_t family;
     char path[108];
@@ -90,54 +94,97 @@ ssize_t os_socket_request(const char *name, const char *text, char *answer, size
   for (; name[n] && n + 1 < sizeof address.path; n++)
     address.path[n + 1] = name[n];
   const int64_t patience[2] = {2, 0};
-  int fd = (int)call3(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = (int)call3(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
-  (void)call5(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, patience, sizeof patience);
-  (void)call5(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, patience, sizeof patience);
+  (void)call5(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, patience, sizeof patience);
+  (void)call5(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, patience, sizeof patience);
   size_t length = 0;
   while (text[length])
     length++;
-  long status = call3(SYS_connect, fd, &address, sizeof address.family + 1 + n);
-  if (status == 0) status = call6(SYS_sendto, fd, text, length, MSG_NOSIGNAL, 0, 0);
-  ssize_t done = status < 0 ? status : 0;
+  long status = call3(connect, fd, &address, sizeof address.family + 1 + n);
+  if (status == 0) status = call6(sendto, fd, text, length, MSG_NOSIGNAL, 0, 0);
+  if (status >= 0) return fd;
+  os_close(fd);
+  return (int)status;
+}
+
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
+  int fd = send_request(name, text);
+  ssize_t done = fd < 0 ? fd : 0;
   while (done >= 0 && (size_t)done < size) {
-    long got = call3(SYS_read, fd, answer + done, size - (size_t)done);
+    long got = call3(read, fd, answer + done, size - (size_t)done);
     if (got == -EINTR) continue;
     if (got < 0) done = got;
     if (got <= 0) break;
     done += got;
   }
-  os_close(fd);
+  if (fd >= 0) os_close(fd);
   return done;
+}
+
+int os_socket_descriptor(const char *name, const char *text) {
+  char byte;
+  union {
+    struct cmsghdr head;
+    char space[CMSG_SPACE(sizeof(int))];
+  } control = {0};
+  struct iovec data = {&byte, 1};
+  struct msghdr message = {
+      .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+  int connection = send_request(name, text), fd = -ENOENT;
+  if (connection < 0) return connection;
+  long n;
+  do
+    n = call3(recvmsg, connection, &message, MSG_CMSG_CLOEXEC);
+  while (n == -EINTR);
+  if (n > 0 && message.msg_controllen >= CMSG_LEN(sizeof fd) &&
+      control.head.cmsg_level == SOL_SOCKET && control.head.cmsg_type == SCM_RIGHTS)
+    memcpy(&fd, CMSG_DATA(&control.head), sizeof fd);
+  os_close(connection);
+  return as_high(fd);
 }
 
 ssize_t os_read_link(const char *path, char *out, size_t size) {
   if (size == 0) return -EINVAL;
-  ssize_t n = (ssize_t)call4(SYS_readlinkat, AT_FDCWD, path, out, size - 1);
+  ssize_t n = (ssize_t)call4(readlinkat, AT_FDCWD, path, out, size - 1);
   if (n >= 0) out[n] = '\0';
   return n;
 }
 
 uint64_t os_file_size_limit(void) {
   uint64_t limit[2] = {UINT64_MAX, UINT64_MAX};
-  if (call4(SYS_prlimit64, 0, RLIMIT_FSIZE, NULL, limit) < 0) return UINT64_MAX;
+  if (call4(prlimit64, 0, RLIMIT_FSIZE, NULL, limit) < 0) return UINT64_MAX;
   return limit[0];
 }
 
 void *os_map_shared(int fd, uint64_t offset, size_t size) {
-  long r = call6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
+  long r =
+      call6(mmap_shared, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
-/* Kernels before 5.14 lack MADV_POPULATE_WRITE and return EINVAL. Their pages are allocated at
- * first use, which succeeds unless the machine has no memory left. */
+/* Kernels before 5.14 lack MADV_POPULATE_WRITE and return EINVAL, and a seccomp filter may forbid
+ * it. The pages are then allocated at first use, which succeeds unless the machine has no memory
+ * left. */
 bool os_populate(void *address, size_t size) {
-  long r = call3(SYS_madvise, address, size, MADV_POPULATE_WRITE);
-  return r == 0 || r == -EINVAL;
+  long r = call3(madvise_populate, address, size, MADV_POPULATE_WRITE);
+  return r == 0 || r == -EINVAL || r == -EPERM;
 }
 
 bool os_hide_from_fork(void *address, size_t size) {
-  return call3(SYS_madvise, address, size, MADV_DONTFORK) == 0;
+  return call3(madvise_hide, address, size, MADV_DONTFORK) == 0;
 }
 
-bool os_process_alive(pid_t pid) { return pid > 0 && call2(SYS_kill, pid, 0) != -ESRCH; }
+/* The state follows the name in parentheses, which may contain any character (proc(5)). */
+static bool is_zombie(pid_t pid) {
+  char path[48], text[512], *p = decimal_append(text_append(path, "/proc/"), (uint64_t)pid);
+  *text_append(p, "/stat") = 0;
+  ssize_t n = os_read_file(path, text, sizeof text);
+  while (n > 0 && text[n - 1] != ')')
+    n--;
+  return n > 0 && (text[n + 1] == 'Z' || text[n + 1] == 'X');
+}
+
+bool os_process_alive(pid_t pid) {
+  return pid > 0 && call2(kill, pid, 0) != -ESRCH && !is_zombie(pid);
+}

@@ -24,7 +24,7 @@
 #include <ucontext.h>
 
 #include "base/bits.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 #include "os/linux/restore.h"
 #include "os/os.h"
@@ -76,7 +76,7 @@ static void pass_on(unsigned generation, int number, signal_info_t *info, void *
   memcpy(&mask, &((const ucontext_t *)context)->uc_sigmask, sizeof mask);
   mask |= action->mask;
   if (!(action->flags & SA_NODEFER)) mask |= BIT(REQUEST_SIGNAL);
-  (void)call4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
+  (void)call4(rt_sigprocmask, SIG_SETMASK, &mask, NULL, 8);
   if (action->flags & SA_SIGINFO)
     ((void (*)(int, signal_info_t *, void *))(uintptr_t)handler)(number, info, context);
   else
@@ -137,7 +137,7 @@ static bool is_handler_of_sonde(uint64_t handler) {
 }
 
 static int change_action(const action_t *to, action_t *from) {
-  return (int)call4(SYS_rt_sigaction, REQUEST_SIGNAL, to, from, 8);
+  return (int)call4(rt_sigaction, REQUEST_SIGNAL, to, from, 8);
 }
 
 /* Sonde's handler uses the same stack and the same restart flag as the program's handler THEIRS.
@@ -193,6 +193,16 @@ int os_tick_prepare(os_ticked_t *ticked) {
   return install();
 }
 
+void os_signal_retire(void) {
+  action_t now;
+  if (change_action(NULL, &now) != 0) return;
+  for (unsigned i = 0; i < GENERATIONS; i++) {
+    if (now.handler != (uint64_t)(uintptr_t)handlers[i]) continue;
+    const action_t *before = load_acquire(&previous[i]), none = {0};
+    (void)change_action(before ? before : &none, NULL);
+  }
+}
+
 /* Starts a timer on the CPU clock of the thread TID (linux/posix-timers_types.h: ~tid << 3 |
  * PERTHREAD | SCHED). */
 static int start_timer(pid_t tid, uint64_t first_ns, uint64_t interval_ns, uint64_t cookie) {
@@ -206,9 +216,9 @@ static int start_timer(pid_t tid, uint64_t first_ns, uint64_t interval_ns, uint6
   int64_t times[4] = {(int64_t)interval_ns / second, (int64_t)interval_ns % second,
                       (int64_t)first_ns / second, (int64_t)first_ns % second};
   int32_t timer = -1;
-  int r = (int)call3(SYS_timer_create, (int32_t)((uint32_t)~tid << 3 | 6), &event, &timer);
+  int r = (int)call3(timer_create, (int32_t)((uint32_t)~tid << 3 | 6), &event, &timer);
   if (r < 0) return r;
-  r = (int)call4(SYS_timer_settime, timer, 0, times, NULL);
+  r = (int)call4(timer_settime, timer, 0, times, NULL);
   if (r == 0) return timer;
   os_tick_stop(timer);
   return r;
@@ -222,17 +232,17 @@ int os_signal_thread_after(pid_t tid, uint64_t cpu_ns) {
   return start_timer(tid, cpu_ns, 0, FOREIGN);
 }
 
-void os_tick_stop(int timer) { (void)call1(SYS_timer_delete, timer); }
+void os_tick_stop(int timer) { (void)call1(timer_delete, timer); }
 
 int os_signal_thread(pid_t tid) {
   pid_t pid = os_pid();
   signal_info_t info = {.number = REQUEST_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = COOKIE};
-  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, REQUEST_SIGNAL, &info);
+  return (int)call4(rt_tgsigqueueinfo, pid, tid, REQUEST_SIGNAL, &info);
 }
 
 int os_signal_process(pid_t pid, pid_t tid) {
   signal_info_t info = {.number = REQUEST_SIGNAL, .code = SI_QUEUE, .pid = pid, .value = FOREIGN};
-  return (int)call4(SYS_rt_tgsigqueueinfo, pid, tid, REQUEST_SIGNAL, &info);
+  return (int)call4(rt_tgsigqueueinfo, pid, tid, REQUEST_SIGNAL, &info);
 }
 
 bool os_blocks_signal(const os_thread_t *thread) {
@@ -251,21 +261,21 @@ bool os_waits_for_signals(int64_t call) {
 
 bool os_signal_is_default(int number) {
   action_t now = {0};
-  return call4(SYS_rt_sigaction, number, NULL, &now, 8) == 0 && now.handler == 0;
+  return call4(rt_sigaction, number, NULL, &now, 8) == 0 && now.handler == 0;
 }
 
 void os_signal_handle(int number, os_handler_t *handler) {
   const action_t action = {.handler = (uint64_t)(uintptr_t)handler,
                            .flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER_FLAG,
                            .restorer = RESTORER};
-  (void)call4(SYS_rt_sigaction, number, &action, NULL, 8);
+  (void)call4(rt_sigaction, number, &action, NULL, 8);
 }
 
 void os_signal_default(int number) {
   const action_t action = {0};
-  (void)call4(SYS_rt_sigaction, number, &action, NULL, 8);
+  (void)call4(rt_sigaction, number, &action, NULL, 8);
 }
 
 void os_signal_again(int number, const void *info) {
-  (void)call4(SYS_rt_tgsigqueueinfo, os_pid(), os_tid(), number, info);
+  (void)call4(rt_tgsigqueueinfo, os_pid(), os_tid(), number, info);
 }

@@ -7,7 +7,7 @@
 
 #include "base/bits.h"
 #include "base/text.h"
-#include "os/linux/call.h"
+#include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
 
@@ -38,7 +38,7 @@ struct directory_entry { /* getdents64(2) */
 };
 
 int os_threads_open(void) {
-  return (int)call4(SYS_openat, AT_FDCWD, TASK_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  return (int)call4(openat_tasks, AT_FDCWD, TASK_FOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 }
 
 /* The identity is the inode number. /proc numbers the folder of each thread from a counter. It may
@@ -47,7 +47,7 @@ int os_threads_list(int folder, os_thread_visit_t *visit, void *context) {
   _Alignas(8) char entries[2048];
   long size;
   bool more = true;
-  while (more && (size = call3(SYS_getdents64, folder, entries, sizeof entries)) > 0) {
+  while (more && (size = call3(getdents64, folder, entries, sizeof entries)) > 0) {
     for (long at = 0; more && at < size;) {
       const struct directory_entry *entry = (const void *)(entries + at);
       const char *name = entry->name;
@@ -74,7 +74,7 @@ static ssize_t read_task_file(int folder, pid_t tid, const char *file, char *out
   char path[TASK_PATH_SIZE];
   bool from_folder = folder >= 0;
   task_path(path, from_folder, tid, file);
-  int fd = (int)call4(SYS_openat, from_folder ? folder : AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  int fd = (int)call4(openat_task, from_folder ? folder : AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
   if (fd < 0) return task_error(tid, fd);
   ssize_t count = os_read(fd, out, size - 1);
   os_close(fd);
@@ -208,7 +208,7 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
  * not yet booked, so the clock of a thread that has run at all has moved. */
 static int64_t cpu_ns(pid_t tid) {
   struct kernel_timespec time = {0, 0};
-  long r = call2(SYS_clock_gettime, (int32_t)(~(uint32_t)tid << 3 | 4 | 2), &time);
+  long r = call2(clock_cpu, (int32_t)(~(uint32_t)tid << 3 | 4 | 2), &time);
   return r < 0 ? r : time.seconds * 1000000000 + time.nanoseconds;
 }
 

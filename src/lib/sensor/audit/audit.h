@@ -3,19 +3,20 @@
  * The audit sensor: calls of sensitive functions, each with stack, thread, time, and the arguments
  * that the policy selects (sensor/audit/policy.h).
  *
- * The hook that replaces a function calls it before the function is entered. A call that no rule of
- * the policy matches leaves no trace. If the same thread recorded a call with the same stack and
- * arguments in the chunk that is still open, a record of about 5 bytes refers to that one. So a
- * call site that repeats a million times needs little space and remains exact.
+ * The hook that replaces a function calls the sensor before the function is entered. A call that no
+ * rule of the policy matches leaves no trace. If the same thread recorded a call with the same
+ * stack and arguments in the chunk that is still open, a record of about 5 bytes refers to that
+ * earlier record. So a call site that repeats a million times needs little space and remains exact.
  *
  * Cost of a call at a known site: writer_enter (record/writer.h); reading and hashing the first
  * text argument; one cache line of the verdict table; one reading of the cycle counter; one capture
  * through the frame cache; building the record in the chunk (one or two lines); comparing it with
- * the record it may repeat (one or two lines). No atomic instruction. A system call only to prove
- * that memory is readable if the function would leave that to the kernel: a wrong path gives the
- * program EFAULT and must not fault here.
+ * the record it may repeat (one or two lines). No atomic instruction. The only system call proves
+ * that memory is readable, if the function would leave the reading to the kernel: a wrong path
+ * gives the program EFAULT and must not fault here.
  *
- * It allocates only the thread's state, 5 KB, at its first audited call. errno is not changed.
+ * The sensor allocates only the thread's state, 5 KB, at the thread's first audited call. errno is
+ * not changed.
  */
 #ifndef SONDE_SENSOR_AUDIT_AUDIT_H
 #define SONDE_SENSOR_AUDIT_AUDIT_H

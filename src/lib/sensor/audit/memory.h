@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT
  *
  * Reads the memory that arguments point to. A wrong pointer may be EFAULT for the program and must
- * not fault here; nor must memory that another thread unmaps during the read.
+ * not fault here. Memory that another thread unmaps during the read must not fault either.
  *
  * Read without proof:
  * - a string that the called function reads itself;
  * - the thread's own stack, the part in use;
  * - the initial arguments and environment, at the top of the first stack;
  * - pages of images, while the loader has changed nothing. A call with an argument in an image or
- * stack that is being unloaded fails anyway;
- * - the brk(2) heap, with the small blocks of the first thread. It ends at the C library's variable
- *   __curbrk (glibc; sbrk, malloc and free keep it current). Parts of it disappear only by munmap,
- *   mremap, mprotect, mmap or madvise, which are hooked; after the first such call the heap needs
- *   proof. Cost: two loads, of a line that each heap growth shares, and two comparisons.
+ *   stack that is being unloaded fails anyway;
+ * - the brk(2) heap, with the small blocks of the first thread. The heap ends at the C library's
+ *   variable __curbrk (glibc; sbrk, malloc and free keep it current). Parts of it disappear only by
+ *   munmap, mremap, mprotect, mmap or madvise, which are hooked; after the first such call the heap
+ *   needs proof. Cost: two loads, of a line that each heap growth shares, and two comparisons.
  *
- * All other memory, mappings above all, may have been unmapped since the last read, unnoticed: the
- * C library unmaps without an import slot. So each call proves it by one system call per page,
- * about 110 ns. The proof holds for that instant. If the memory is unmapped between proof and copy,
- * the copy faults, and the crash handler ends it (arch/guarded.h). The handler does not replace the
- * proof: if a thread blocks SIGSEGV the kernel terminates the program at a fault. So neither
- * readable pages nor signal masks are cached: libc changes masks, and sets those of handlers,
- * without an import slot.
+ * All other memory, above all mappings, may have been unmapped since the last read without being
+ * noticed, because the C library unmaps without an import slot. So each call proves by one system
+ * call per page, about 110 ns, that the memory is readable. The proof holds for that instant. If
+ * the memory is unmapped between proof and copy, the copy faults, and the crash handler ends it
+ * (arch/guarded.h). The handler does not replace the proof: if a thread blocks SIGSEGV the kernel
+ * terminates the program at a fault. So neither readable pages nor signal masks are cached: libc
+ * changes masks, and sets those of handlers, without an import slot.
  *
  * Mappings that the program makes with mmap, such as python's arenas, are not cached either,
  * although its munmap calls are hooked. A raw system call can unmap them, which is far more likely

@@ -28,7 +28,7 @@
 #define AUDIT_ARGUMENT_TABLE(X)                                                                    \
   X(AUDIT_SKIP, 0, "-")                                                                            \
   X(AUDIT_TEXT, 1, "text")       /* a string that the function itself reads */                     \
-  X(AUDIT_PATH, 2, "path")       /* a string that it may leave to the kernel to read */            \
+  X(AUDIT_PATH, 2, "path")       /* a string that the function may pass to the kernel */           \
   X(AUDIT_NUMBER, 3, "number")   /* an int */                                                      \
   X(AUDIT_FLAGS, 4, "flags")     /* shown in hexadecimal */                                        \
   X(AUDIT_ADDRESS, 5, "address") /* a struct sockaddr, its size in the next argument */            \

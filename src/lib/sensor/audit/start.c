@@ -45,9 +45,9 @@ static int switch_on(bool on) {
     malloc_api_switch(mode | (on ? RECORD_AUDIT : 0));
     return 0;
   }
-  ssize_t n =
-      os_socket_request(c->recorder_name, on ? "audit=on\n" : "audit=off\n", answer, sizeof answer);
-  return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
+  ssize_t n = settings_request(c->recorder_name, c->token, on ? "audit=on" : "audit=off", answer,
+                               sizeof answer);
+  return settings_granted(answer, n) ? 0 : SONDE_EIO;
 }
 
 static int begin_file(const char *path) {

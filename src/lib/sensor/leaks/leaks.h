@@ -4,14 +4,15 @@
  * copied (fork), and the program continues. The copy searches its own memory (linux/copy.c), so no
  * process needs permission to read another: it works without ptrace(2) and where that is forbidden.
  *
- * It begins with a signal from the recorder to one thread, the leader. The leader signals other
- * threads that run, or that are blocked in a call that the kernel restarts or sonde can resume.
- * Their handlers save the registers and wait until the copy is made. A thread that waits in a hook
- * of the agent (agent/wait.c) is not signalled: the registers of its callers are on its stack,
- * which is searched from the stack pointer up. Neither is a thread whose call a signal would end (a
- * wait with a time limit); its registers are unknown, and the result says so.
+ * The search begins with a signal from the recorder to one thread, the leader. The leader signals
+ * other threads that run, or that are blocked in a call that the kernel restarts or sonde can
+ * resume. Their handlers save the registers and wait until the copy is made. A thread that waits in
+ * a hook of the agent (agent/wait.c) is not signaled: the registers of its callers are on its
+ * stack, which is searched from the stack pointer up. A thread whose call a signal would end (a
+ * wait with a time limit) is not signaled either. Its registers are unknown, and the result says
+ * so.
  *
- * The CPU clock of a thread that was not signalled shows whether it has run meanwhile.
+ * The CPU clock of a thread that was not signaled shows whether it has run meanwhile.
  */
 #ifndef SONDE_SENSOR_LEAKS_LEAKS_H
 #define SONDE_SENSOR_LEAKS_LEAKS_H

@@ -79,7 +79,7 @@ void reachability_list_referrers(reachability_t *graph, uint32_t wanted,
                                  void (*refers)(void *context, uint64_t where, uint64_t value,
                                                 leaks_holder_t holder, uint32_t index));
 
-/* Searches all blocks for references to it. */
+/* Searches all blocks for references to the block `wanted`. */
 void reachability_search_blocks(reachability_t *graph);
 
 #endif

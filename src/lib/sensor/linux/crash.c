@@ -28,6 +28,7 @@ typedef struct info {
 /* Memory for a crash is mapped at the start: mapping may fail during a crash. */
 static sonde_thread_stack_t *threads;
 static uintptr_t *pcs;
+static bool limited;      /* a handler could not end the program: see limit */
 static uint32_t crashing; /* the tid of the thread that writes */
 
 #define FAULTS (1ull << SIGSEGV | 1ull << SIGBUS)
@@ -44,8 +45,8 @@ void crash_set_handled(int number, bool is_handled) {
 
 bool crash_wants(int number) {
   const shm_control_t *c = writer_control();
-  return number > 0 && number < 64 && SIGNALS >> number & 1 && threads && c &&
-         c->pid == (uint32_t)os_pid();
+  return number > 0 && number < 64 && SIGNALS >> number & 1 && threads && !limited &&
+         writer_is_of_process(c);
 }
 
 static void put_thread(stream_t *s, uint64_t time, const sonde_thread_t *t, uint32_t stack) {
@@ -123,10 +124,7 @@ void crash_handler(int number, void *information, void *context) {
   os_signal_again(number, information);
 }
 
-static void start(shm_control_t *control) {
-  (void)control;
-  pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
-  threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
+static void install(void) {
   for (int number = 1; number < 64; number++)
     if (crash_wants(number) && os_signal_is_default(number)) {
       os_signal_handle(number, crash_handler);
@@ -134,4 +132,24 @@ static void start(shm_control_t *control) {
     }
 }
 
-HIDDEN const sensor_t sensor_crash = {.start = start};
+static void start(shm_control_t *control) {
+  (void)control;
+  pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
+  threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
+  install();
+}
+
+/* Without the calls that restore the default action and send the signal again, the program would
+ * survive its own end. A child of fork has the handlers, too. */
+static void limit(uint32_t effects) {
+  bool before = limited;
+  limited = effects & SECCOMP_STOPS_CRASH;
+  for (int number = 1; limited && number < 64; number++)
+    if (load_relaxed(&handled) >> number & 1) {
+      os_signal_default(number);
+      crash_set_handled(number, false);
+    }
+  if (before && !limited) install();
+}
+
+HIDDEN const sensor_t sensor_crash = {.start = start, .limit = limit};

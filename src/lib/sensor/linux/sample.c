@@ -27,19 +27,35 @@ static struct {
   uint32_t used; /* entries below this may be in use */
   uint32_t locked;
   uint64_t interval_ns, listed_ns;
-  bool wanted; /* a thread was created too early for a listing */
+  bool wanted;  /* a thread was created too early for a listing */
+  bool resumed; /* sampling was off or had another rate before */
+  bool limited; /* signal handlers cannot return: see limit */
 } sampler;
+
+/* Adds the CPU time of TID since its last sample to *SUM. */
+static void account(shm_thread_t *thread, pid_t tid, uint64_t *sum) {
+  int64_t now = os_thread_cpu_ns(tid);
+  if (now > 0) thread_table_account(thread, (uint64_t)now, sum);
+}
 
 static void record_tick(const void *ucontext, uint32_t missed) {
   stream_t *s = writer_enter(RECORD_SAMPLES);
   if (!s) return;
+  shm_thread_t *thread = thread_table_find(&s->writer->control->threads, (uint32_t)s->writer->tid);
+  if (thread && load_acquire(&thread->outside)) {
+    add_relaxed(&thread->ticks_outside, 1u); /* the recorder covers the time of this tick */
+    writer_leave(s);
+    return;
+  }
   uint32_t stack = 0;
   uint64_t time = writer_now(s->writer);
   if (stack_id_of_context(&stack, ucontext) < 0) {
     stack = 0;
     add_relaxed(&s->writer->control->lost_stacks, 1);
   }
-  if (!event_put_sample(s, time, missed, stack)) writer_lost_event(s->writer->control);
+  bool written = event_put_sample(s, time, missed, stack);
+  if (!written) writer_lost_event(s->writer->control);
+  if (thread) account(thread, s->writer->tid, written ? &thread->sampled_ns : &thread->lost_ns);
   writer_leave(s);
 }
 
@@ -56,6 +72,19 @@ static uint64_t first_tick_ns(pid_t tid) {
   return 1 + (x ^ x >> 32) % sampler.interval_ns;
 }
 
+/* The time of TID until now has no samples. */
+static void account_start(pid_t tid, bool has_no_timer) {
+  shm_control_t *control = writer_control();
+  if (!control || (has_no_timer && !os_thread_alive(tid)) ||
+      thread_table_find_ended(&control->threads, (uint32_t)tid))
+    return; /* it ended before its creator came here */
+  shm_thread_t *thread = thread_table_claim(&control->threads, (uint32_t)tid);
+  if (!thread) return;
+  store_relaxed(&thread->no_timer, (uint32_t)has_no_timer);
+  if (load_acquire(&thread->outside)) return;
+  account(thread, tid, sampler.resumed ? &thread->off_ns : &thread->before_ns);
+}
+
 static bool add_timer(pid_t tid, uint64_t identity, void *unused) {
   (void)identity;
   (void)unused;
@@ -64,6 +93,7 @@ static bool add_timer(pid_t tid, uint64_t identity, void *unused) {
     timer_entry_t *t = &sampler.timers[i];
     if (t->tid) continue;
     int number = os_tick_start(tid, first_tick_ns(tid), sampler.interval_ns);
+    account_start(tid, number < 0);
     if (number < 0) return true; /* the thread has ended, or the timers are exhausted */
     *t = (timer_entry_t){tid, number};
     if (sampler.used <= i) sampler.used = i + 1;
@@ -92,6 +122,7 @@ static void list_threads(uint64_t now) {
 }
 
 static void on_tick(const void *ucontext, uint32_t missed) {
+  if (sensor_is_silenced()) return;
   record_tick(ucontext, missed);
   if (!writer_control()) return;
   uint64_t now = os_monotonic_ns();
@@ -140,11 +171,17 @@ static bool drop_timers(void) {
 }
 
 static void reconfigure(shm_control_t *control) {
-  bool wanted = load_relaxed(&control->mode) & RECORD_SAMPLES;
+  bool wanted = !sampler.limited && load_relaxed(&control->mode) & RECORD_SAMPLES;
   uint64_t interval_ns = wanted ? load_relaxed(&control->sample_interval_ns) : 0;
   if (interval_ns == sampler.interval_ns || !drop_timers()) return;
+  sampler.resumed |= sampler.interval_ns != 0;
   sampler.interval_ns = interval_ns;
   if (interval_ns && os_tick_prepare(on_tick) == 0) list_threads(os_monotonic_ns());
+}
+
+static void limit(uint32_t effects) {
+  sampler.limited = effects & SECCOMP_STOPS_TICKS;
+  if (writer_control()) reconfigure(writer_control());
 }
 
 static void forget_timers(void) { memset(&sampler, 0, sizeof sampler); }
@@ -152,4 +189,5 @@ static void forget_timers(void) { memset(&sampler, 0, sizeof sampler); }
 HIDDEN const sensor_t sensor_sample = {.start = reconfigure,
                                        .reconfigure = reconfigure,
                                        .after_fork = forget_timers,
-                                       .restart = reconfigure};
+                                       .restart = reconfigure,
+                                       .limit = limit};

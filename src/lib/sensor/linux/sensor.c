@@ -17,10 +17,20 @@ static bool takes_requests;
 
 /* The recorder's requests arrive by one signal; each sensor looks for its own in shared memory. */
 static void on_request(const void *ucontext) {
+  if (sensor_is_silenced()) return;
   EACH_SENSOR(on_request, (void *)(uintptr_t)ucontext);
 }
 
-static void reconfigure(shm_control_t *control) { EACH_SENSOR(reconfigure, control); }
+static void reconfigure(shm_control_t *control) {
+  if (!sensor_is_silenced()) EACH_SENSOR(reconfigure, control);
+}
+
+bool sensor_is_silenced(void) {
+  const shm_control_t *c = writer_control();
+  if (!c || !load_relaxed(&c->unread_filter)) return false;
+  os_calls_end();
+  return true;
+}
 
 bool sensor_takes_requests(void) { return takes_requests; }
 
@@ -32,6 +42,16 @@ void sensor_start(void) {
 }
 
 void sensor_hook(void) { EACH_SENSOR(hook, writer_control()); }
+void sensor_fork(bool now) { EACH_SENSOR(fork, now); }
 void sensor_after_fork(void) { EACH_SENSOR(after_fork); }
 void sensor_restart(void) { EACH_SENSOR(restart, writer_control()); }
+/* Where a handler cannot return, no signal of sonde may be delivered. */
+void sensor_limit(uint32_t effects) {
+  EACH_SENSOR(limit, effects);
+  if (effects & SECCOMP_STOPS_TICKS)
+    os_signal_retire();
+  else if (takes_requests)
+    takes_requests = os_signal_prepare_for_others(on_request) == 0;
+}
+
 void sensor_stop(void) { EACH_SENSOR(stop, writer_control()); }

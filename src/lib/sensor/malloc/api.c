@@ -22,7 +22,7 @@ static const struct {
   uint32_t bits;
   const char *request; /* to the recorder, see recorder/control.h */
 } modes[] = {
-#define MODE_ENTRY(mode, name, bits) [SONDE_MALLOC_##mode] = {bits, "malloc=" name "\n"},
+#define MODE_ENTRY(mode, name, bits) [SONDE_MALLOC_##mode] = {bits, "malloc=" name},
     SENSOR_MALLOC_MODES(MODE_ENTRY)
 #undef MODE_ENTRY
 };
@@ -207,6 +207,7 @@ int malloc_api_mode(sonde_malloc_mode_t wanted) {
     if (bits & RECORD_MAPPINGS) malloc_hooks_add_mappings();
     return 0;
   }
-  ssize_t n = os_socket_request(c->recorder_name, modes[wanted].request, answer, sizeof answer);
-  return n >= 2 && answer[0] == 'o' && answer[1] == 'k' ? 0 : SONDE_EIO;
+  ssize_t n =
+      settings_request(c->recorder_name, c->token, modes[wanted].request, answer, sizeof answer);
+  return settings_granted(answer, n) ? 0 : SONDE_EIO;
 }

@@ -8,8 +8,8 @@
  * level of the last block added there. Neighboring blocks usually have one age, and the predictions
  * of 16 KB of heap share a cache line. So a free touches that line and the bucket, instead of a
  * cold bucket per newer level. A wrong prediction, or one shared with another address, costs
- * reading as many buckets per level as the level has ever used for a block, which is one until it
- * fills up.
+ * reading as many buckets per level as the level has ever used for a block. That number is one
+ * until the level fills up.
  *
  * The memory of a level is populated 2 MB at a time, when an entry in it is first used. So lack of
  * memory is an error code and never a SIGBUS, and a stall is short.

@@ -4,9 +4,10 @@
  * stack.
  *
  * The agent's replacements of the allocator's functions call it (agent/malloc.c), as do hooks in a
- * program that records itself. It is called after an allocation and before a free, and reads the
- * clock then, so a thread that receives a block freed by another thread has a later time. The stack
- * is captured before a free and after an allocation.
+ * program that records itself. The sensor is called after an allocation and before a free, and
+ * reads the clock at that moment. So if one thread frees a block and another thread then gets that
+ * memory, the allocation has the later time. The stack is captured before a free and after an
+ * allocation.
  *
  * Cost of an event: writer_enter (record/writer.h), one reading of the cycle counter, one capture
  * through the frame cache (capture/frame_cache.h), and a record of 4 to 8 bytes. No atomic
@@ -50,10 +51,11 @@ static ALWAYS_INLINE bool malloc_records_all(const stream_t *s) {
   return LIKELY(load_relaxed(&s->writer->control->mode) & RECORD_BLOCKS);
 }
 
-/* Whether the event of the block at ADDRESS is to be recorded while blocks are sampled; then the
- * chunk says so. SIZE is 0 for a free. */
+/* True if the event of the block at ADDRESS is to be recorded while blocks are sampled. The chunk
+ * then contains the sampling rate. SIZE is 0 for a free. */
 bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool given);
-/* The other way: the chunk said that blocks are sampled, and now all are recorded. */
+/* The reverse: ends sampling in a chunk that contains a sampling rate, because all blocks are
+ * recorded now. */
 bool malloc_end_sampling(stream_t *s, uint64_t address);
 
 /* Blocks without history (sensor/malloc/live.h). */
@@ -135,8 +137,8 @@ typedef struct malloc_realloc {
 
 /* OLD is about to be reallocated. */
 void malloc_before_realloc(malloc_realloc_t *before, const void *old);
-/* The call has returned ADDRESS, a block of SIZE bytes. 0: it failed and OLD is unchanged, unless
- * SIZE is 0: then OLD was freed. */
+/* The call has returned ADDRESS, a block of SIZE bytes. If ADDRESS is 0 and SIZE is 0, OLD was
+ * freed. If only ADDRESS is 0, the call failed and OLD is unchanged. */
 void malloc_on_realloc(const malloc_realloc_t *before, const void *old, const void *address,
                        uint64_t size, caller_t at);
 

@@ -53,7 +53,7 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size);
 
 /* Removes ADDRESS from the table; false if it is not there. */
 bool sampled_forget(uint64_t address);
-/* Adds it again. */
+/* Adds ADDRESS to the table again. */
 void sampled_restore(uint64_t address);
 
 /* The natural logarithm of X > 0, to about 1e-6; libm is not available. Exported for tests. */

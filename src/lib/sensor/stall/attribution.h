@@ -3,8 +3,8 @@
  * Attributes the time of one iteration to code, in the program itself: collects stacks sampled
  * during the iteration and finds its hot path (hot_path.h).
  *
- * Used by one thread, the program's own monitor. It allocates no memory: the samples of
- * ATTRIBUTIONS iterations fit at a time.
+ * Used by one thread, the program's own monitor. This code allocates no memory: a fixed table has
+ * space for the samples of ATTRIBUTIONS iterations at a time.
  */
 #ifndef SONDE_SENSOR_STALL_ATTRIBUTION_H
 #define SONDE_SENSOR_STALL_ATTRIBUTION_H

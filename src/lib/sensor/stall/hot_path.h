@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The hot path of an iteration: the innermost subtree of its sampled call tree that has at least
- * half of the time. One stack captured when the threshold is reached only shows where the thread is
+ * The hot path of an iteration: the deepest subtree of its sampled call tree that has at least half
+ * of the time. One stack captured when the threshold is reached only shows where the thread is
  * then; the tree of all samples shows the code that used the time.
  *
  * Pure functions, used by the program's own monitor and by the report.

@@ -9,8 +9,8 @@
  *
  * The kernel reports waiting for a CPU twice. The run-queue field is exact, but updated only when
  * the thread gets a CPU. A thread in state R whose CPU time does not grow is waiting now. The
- * larger of both counts. The kernel books CPU time at timer ticks (4 ms), so small differences are
- * ignored.
+ * larger of the two values is used. The kernel books CPU time at timer ticks (4 ms), so small
+ * differences are ignored.
  */
 #ifndef SONDE_SENSOR_STALL_RULES_H
 #define SONDE_SENSOR_STALL_RULES_H

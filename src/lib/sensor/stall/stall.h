@@ -21,14 +21,14 @@
  *    (monitor/writer.c; docs/format.md describes them). A note on stderr names the stall at once.
  * 7. When the wait site is reached, stall_end_watched stores the end time.
  * 8. A reader replays the records (tool/analysis/stalls.c) and attributes the iteration's time to
- *    its hot path (stall/hot_path.c). `sonde report FILE stalls` prints both
+ *    its hot path (stall/hot_path.c). `sonde report FILE stalls` prints the stall and its hot path
  *    (tool/report/sections/stalls.c).
  * Without a recorder, a thread of the program does steps 3 to 8 (stall/self_monitor.c).
  *
  * Waits at other places are judged by depth. A deeper wait, such as the poll of a client library,
- * is part of the iteration. If a deeper wait repeats within one iteration it is a nested loop (a
- * modal dialog) and ends iterations too. A wait at the same depth or further out ends the iteration
- * and soon becomes the wait site: the loop has moved, or another has replaced it.
+ * is part of the iteration. A deeper wait that repeats within one iteration is the wait of a nested
+ * loop (a modal dialog), and ends iterations too. A wait at the same depth or further out ends the
+ * iteration, and soon becomes the wait site: the thread has a new loop.
  *
  * Threads: each thread writes its own entry. Memory order: the start time is stored with release,
  * after the fields that belong to it. Cost: a comparison, a load and a store before the wait; a
@@ -67,7 +67,7 @@ static ALWAYS_INLINE stall_wait_t stall_wait_begin(wait_site_t place) {
 /* The wait is over: begins an iteration. WAIT is what stall_wait_begin returned. */
 static ALWAYS_INLINE void stall_wait_end(stall_wait_t wait) {
   writer_t *w = writer_tls;
-  if (!wait || UNLIKELY(w->loop != wait)) return; /* this may be a child of a fork in a handler */
+  if (!wait || UNLIKELY(w->loop != wait)) return; /* a signal handler forked: this is the child */
   store_relaxed(&wait->iterations, wait->iterations + 1);
   store_release(&wait->began, writer_now(w));
   if (UNLIKELY(load_relaxed(&w->control->stall.asleep))) stall_wake_recorder();
@@ -92,7 +92,7 @@ int stall_end(void);
 typedef struct wait_candidate {
   wait_site_t place;
   uint32_t visits;
-  uint32_t iterations; /* begun by its last visit */
+  uint32_t iterations; /* that had begun when the place was last visited */
 } wait_candidate_t;
 
 typedef enum wait_kind {

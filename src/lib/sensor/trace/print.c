@@ -252,6 +252,7 @@ static void put_name(text_t *t, uint32_t frame) {
     return;
   }
   scope = trace_scope_name(info.pc);
+  if (!scope) scope = trace_kept_name(info.pc); /* an Objective-C method */
   if (!scope && sonde_name(info.pc, SONDE_NAME_EXACT, &name) == 0) scope = name.symbol;
   if (scope)
     text_put(t, scope);

@@ -49,6 +49,8 @@ static bool ensure_space(trace_thread_t *t) {
   if (!s->last_time) s->last_time = trace_clock(t);
   s->address_shift = s->writer->cycles ? TRACE_CLOCK_SHIFT : 0;
   if (!writer_reserve(s, EVENT_MAX_BYTES)) return false;
+  t->lost += s->dropped;
+  s->dropped = 0;
   uint32_t level = s == s->writer->more[0] ? 0 : 1;
   if (first) writer_thread_record(s, s->writer->tid, 2 + level);
   put_other_8(s, CALL_8_DEPTH, (uint64_t)(t->top - t->calls));
@@ -102,16 +104,24 @@ static void adopt(trace_thread_t *t, writer_t *w) {
   forget_calls(t);
 }
 
+/* The calls follow the state in one mapping. A forked child finds the state zeroed, not the calls.
+ */
+#define STATE_BYTES ALIGN_UP(sizeof(trace_thread_t), (uint64_t)16384) /* pages of any system */
+#define CALLS_BYTES ((TRACE_CALLS_MAX + 1) * sizeof(trace_call_t))
+
+/* calls[-1] is read, and its stack pointer is 0. */
+static trace_call_t *calls_of(trace_thread_t *t) {
+  return (trace_call_t *)(void *)((uint8_t *)t + STATE_BYTES) + 1;
+}
+
 static trace_thread_t *make(writer_t *w) {
-  uint64_t calls_bytes = (TRACE_CALLS_MAX + 1) * sizeof(trace_call_t);
-  trace_thread_t *t = os_map(sizeof *t);
-  trace_call_t *calls = t ? os_map(calls_bytes) : NULL;
-  if (!calls || !os_wipe_on_fork(t, sizeof *t)) {
-    if (calls) os_unmap(calls, calls_bytes);
-    if (t) os_unmap(t, sizeof *t);
+  trace_thread_t *t = os_map(STATE_BYTES + CALLS_BYTES);
+  if (!t) return NULL;
+  if (!os_wipe_on_fork(t, STATE_BYTES)) {
+    os_unmap(t, STATE_BYTES + CALLS_BYTES);
     return NULL;
   }
-  t->calls = calls + 1; /* calls[-1] is read, and is 0 */
+  t->calls = calls_of(t);
   adopt(t, w);
   return t;
 }
@@ -166,6 +176,12 @@ static uint64_t units_within(const uint8_t *p, const uint8_t *end) {
   return sum;
 }
 
+static uint64_t cost[2]; /* of a pair, and within it; 0: not measured yet */
+
+static void record_cost(void) {
+  if (cost[0]) writer_table(TABLE_TRACER, cost, 2, NULL);
+}
+
 /* Runs the hooks around nothing, into a local buffer, and records the time of a pair: the least of
  * several rounds, since interruptions only add time. */
 static void measure_cost(trace_thread_t *t) {
@@ -193,8 +209,9 @@ static void measure_cost(trace_thread_t *t) {
   *s = before;
   forget_calls(t);
   uint64_t scale = (s->writer->cycles ? 256u << TRACE_CLOCK_SHIFT : 256u);
-  uint64_t values[] = {pair * scale / COST_PAIRS, inside * scale / COST_PAIRS};
-  writer_table(TABLE_TRACER, values, 2, NULL);
+  cost[0] = pair * scale / COST_PAIRS;
+  cost[1] = inside * scale / COST_PAIRS;
+  record_cost();
 }
 
 /* Once per recording, by its first traced thread. */
@@ -205,6 +222,14 @@ static void measure_once(trace_thread_t *t) {
 }
 
 /* ---- an event -------------------------------------------------------------------------------- */
+
+static void begin_generation(trace_thread_t *t, uint32_t generation) {
+  forget_calls(t);
+  memset(t->known, 0, sizeof t->known);
+  t->adds_now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+  t->adds = load_relaxed(t->adds_now);
+  t->generation = generation;
+}
 
 /* Acquires the calling thread's state for an event at SP; NULL if there is none. */
 static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
@@ -229,11 +254,7 @@ static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
   t->busy = sp;
   signal_fence();
   if (t->generation != generation) {
-    forget_calls(t);
-    memset(t->known, 0, sizeof t->known);
-    t->adds_now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
-    t->adds = load_relaxed(t->adds_now);
-    t->generation = generation;
+    begin_generation(t, generation);
     if (t->stream.chunk && ensure_space(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
   }
   return t;
@@ -430,13 +451,58 @@ void trace_unwound(uint64_t sp) {
   leave(t);
 }
 
-/* ---- start ----------------------------------------------------------------------------------- */
+/* ---- fork ------------------------------------------------------------------------------------ */
 
-void trace_name(uint64_t function, const char *name) {
-  uint32_t id = frame_table_find(function, true, os_loader_epoch()).id;
-  uint64_t value = id;
-  if (id != FRAME_TABLE_FULL) writer_table(TABLE_FRAME_NAME, &value, 1, name);
+/* The number of calls that the forking thread is in. It is in calls[-1], which a child has. */
+static uint64_t *open_at_fork(trace_thread_t *t) { return &calls_of(t)[-1].function; }
+
+void trace_fork(bool now) {
+  trace_thread_t *t = trace_tls;
+  if (t && t->calls) *open_at_fork(t) = now ? (uint64_t)(t->top - t->calls) : 0;
 }
+
+/* Records the first COUNT calls of T as if they began now. */
+static void enter_again(trace_thread_t *t, uint64_t count) {
+  for (uint64_t i = 1; i <= count && begin_event(t); i++) {
+    bool known = t->calls[i].function != TRACE_SLED;
+    const trace_cached_t *function = known ? look_up(t, t->calls[i].function) : NULL;
+    if (function && function->id)
+      put_enter(t, function);
+    else
+      put_other_8(&t->stream, CALL_8_DEPTH, i);
+    t->top = &t->calls[i];
+  }
+}
+
+/* The state of the forking thread, of which only the calls remain: they go on. */
+static void resume(trace_thread_t *t, writer_t *w, uint32_t generation) {
+  uint64_t count = *open_at_fork(t);
+  *open_at_fork(t) = 0;
+  t->calls = calls_of(t);
+  trace_call_t none = t->calls[0];
+  adopt(t, w);
+  w->more[0] = &t->stream;
+  if (!generation) return;
+  t->busy = own_sp();
+  signal_fence();
+  begin_generation(t, generation);
+  t->calls[0] = none;
+  enter_again(t, count);
+  leave(t);
+}
+
+void trace_restart(const shm_control_t *control) {
+  if (!trace_gate) return;
+  trace_gate->generation = &control->trace_generation;
+  trace_names_again();
+  record_cost();
+  trace_thread_t *t = trace_tls;
+  writer_t *w = writer_tls;
+  if (!w || !w->control) w = writer_enter_slow();
+  if (t && w) resume(t, w, trace_on());
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
 
 void trace_switch(bool on) {
   shm_control_t *c = writer_control();

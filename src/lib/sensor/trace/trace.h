@@ -23,16 +23,18 @@
  * Pairing. Each thread keeps a stack of open calls (trace_call_t). An exit ends the innermost call
  * with its FUNCTION and SP. Calls left without an exit (longjmp, an exception through code without
  * hooks) are detected at the next event with an SP further out; the stream then records how many
- * ended so. So the stream is a sequence of well-nested calls, and a reader needs only a stack.
- * Calls that are open when the thread ends have no exit. A call with the SP of an open call is not
- * inside it (a loop around setjmp that calls again after longjmp) if CALL_SITE, the return address
- * of the physical frame, differs, or if HOOK_SITE, the place of the hook in the function, is the
- * same. Providers that see every exit pass 0, 0.
+ * calls ended in this way. So the stream is a sequence of well-nested calls, and a reader needs
+ * only a stack. Calls that are open when the thread ends have no exit. A call with the SP of an
+ * open call is not inside it (a loop around setjmp that calls again after longjmp) if CALL_SITE,
+ * the return address of the physical frame, differs, or if HOOK_SITE, the place of the hook in the
+ * function, is the same. Providers that see every exit pass 0, 0.
  *
  * Threads and signals. A stream is written by its thread only. A handler that interrupts an event
  * uses a second state with its own stream; at a third level events are dropped and counted. If the
  * handler jumps out, the next event has an SP further out and takes over the busy state. A forked
- * child finds all of this zeroed and is not traced; calls of a vfork child count for its parent.
+ * child finds all of this zeroed but the open calls. It is not traced unless children are recorded;
+ * then its stream begins with the calls that its thread was in (trace_restart). Calls of a vfork
+ * child count for its parent.
  *
  * Cost. The minimum is one clock reading and one store. Events are encoded as in the file
  * (docs/format.md, "Chunks of calls"), usually 4 bytes for an enter and 2 for an exit, so a full
@@ -41,8 +43,8 @@
  * atomic instruction; one to three system calls per 4 to 256 KB.
  *
  * trace_enter and trace_exit compile with -mgeneral-regs-only and use no vector register. Their
- * slow parts, if KEEP is true, save all vector registers. They call no code of the program and do
- * not change errno.
+ * slow parts, if KEEP is true, save all vector registers. trace_enter, trace_exit and their slow
+ * parts call no code of the program and do not change errno.
  */
 #ifndef SONDE_SENSOR_TRACE_TRACE_H
 #define SONDE_SENSOR_TRACE_TRACE_H
@@ -136,6 +138,17 @@ void trace_unwound(uint64_t sp);
 
 /* Names the address FUNCTION in the recording, instead of its symbol. */
 void trace_name(uint64_t function, const char *name);
+
+/* The name that trace_name gave FUNCTION, if the program records itself; NULL: none. */
+const char *trace_kept_name(uint64_t function);
+
+/* Records all names again, in the recording of a forked child. */
+void trace_names_again(void);
+
+/* The calling thread is about to fork (NOW), or has forked and is in the parent. */
+void trace_fork(bool now);
+/* In a forked child whose own recording is attached: its thread's open calls begin there. */
+void trace_restart(const shm_control_t *control);
 
 /* The current generation; 0: tracing is off. */
 static ALWAYS_INLINE uint32_t trace_on(void) {

@@ -11,6 +11,7 @@
 
 #include "unwind/cfi.h"
 #include "unwind/infer/insn.h"
+#include "unwind/rule.h"
 
 typedef enum fp_inference {
   /* Exactly one value matches. */
@@ -54,6 +55,15 @@ int infer_tail_calls(const insn_code_t *code, uint64_t return_address, insn_rang
  * are the nearest instructions after which execution never continues. Returns 0, or SONDE_ENOTFOUND
  * if the code before PC and the code after it do not agree on what is on the stack. */
 int infer_row(const image_t *image, memory_t *memory, uint64_t pc, bool exact, cfi_row_t *row);
+
+/* Makes a step through x86_64 code of an image that has no rule: assembly, or a C library without
+ * unwind information. Executes the code from REGS->pc to a return, as far as it concerns the stack
+ * (infer/return_x86_64.c), and verifies the return address. The frame found is very likely but not
+ * certain. Of the caller's registers those are known that a call preserves. Returns STEP_CALLER;
+ * STEP_UNKNOWN_REGISTER if more registers could help; otherwise STEP_NO_RULE. *RULE is the rule of
+ * kind RULE_INFERRED for the next time, or RULE_NONE if the result depends on more than the pc. */
+unwind_step_t infer_return(machine_t machine, memory_t *memory, images_t *images, regs_t *regs,
+                           bool exact, rule_t *rule);
 
 /* Makes a step through code of an image without any unwind information, such as musl's libc.
  * Searches the stack, from the stack pointer outward, for the nearest return address whose call

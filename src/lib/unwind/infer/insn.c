@@ -289,3 +289,10 @@ insn_match_t insn_call_enters(const insn_code_t *code, uint64_t return_address,
     return INSN_MATCH_POSSIBLE;
   return link;
 }
+
+bool insn_may_return(const insn_code_t *code, uint64_t return_address, uint64_t pc) {
+  insn_range_t near = {pc < FUNCTION_BYTES_MAX ? 0 : pc - FUNCTION_BYTES_MAX,
+                       pc + FUNCTION_BYTES_MAX};
+  return return_address >= 4096 && insn_is_executable(code->images, return_address - 1) &&
+         insn_call_enters(code, return_address, near) != INSN_MATCH_NO;
+}

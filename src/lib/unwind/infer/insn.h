@@ -74,6 +74,10 @@ typedef enum insn_match { INSN_MATCH_NO, INSN_MATCH_POSSIBLE, INSN_MATCH_CERTAIN
 insn_match_t insn_call_enters(const insn_code_t *code, uint64_t return_address,
                               insn_range_t function);
 
+/* As insn_call_enters, for a FUNCTION that is only known to contain PC. Also requires that
+ * RETURN_ADDRESS is in an executable segment of an image. */
+bool insn_may_return(const insn_code_t *code, uint64_t return_address, uint64_t pc);
+
 /* Gets the distance of the frame register above the stack pointer in FUNCTION at PC, if it is
  * fixed: only its prologue moves the stack pointer, except for arguments that it pushes for a call.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * infer_by_scan. The call before a return address distinguishes it from other words of the stack:
- * it names a function, and the pc is shortly after that function's start, or after the target of
- * the jump that is all the function does. Leftovers of earlier calls can look the same, so the
- * result is never reported as exact.
+ * it names a function, and the pc is shortly after that function's start. If that function only
+ * jumps, the pc is shortly after the jump's target. Leftovers of earlier calls can look the same,
+ * so the result is never reported as exact.
  */
 #include "unwind/infer/infer.h"
 

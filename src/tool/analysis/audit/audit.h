@@ -4,8 +4,8 @@
  *
  * An *entry* counts the calls of one function with one stack and equal arguments. Stacks that
  * differ in the order or the repetition of their frames have different ids and different entries.
- * Stacks that differ only in the addresses of their libraries are one (analysis/stack_dedup.h).
- * Memory is proportional to the entries, not to the calls.
+ * Stacks that differ only in the addresses of their libraries count as one stack
+ * (analysis/stack_dedup.h). Memory is proportional to the entries, not to the calls.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_AUDIT_H
 #define SONDE_ANALYSIS_AUDIT_AUDIT_H
@@ -92,8 +92,9 @@ char *audit_words(const audit_t *audit, const audit_entry_t *entry, char *out, s
 char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
                      uint32_t arguments_size, char *out, size_t size);
 
-/* Formats what stays the same from run to run: without numbers and digits in texts; of an internet
- * address the port, and whether it is this machine, a private network or the internet. */
+/* Formats the parts of the arguments that stay the same from run to run. Numbers, and digits in
+ * texts, are left out. Of an internet address, the port is kept, and whether the address is of this
+ * machine, a private network or the internet. */
 char *audit_class(const audit_t *audit, const audit_entry_t *entry, char *out, size_t size);
 
 const char *audit_function_name(const audit_t *audit, uint32_t function);

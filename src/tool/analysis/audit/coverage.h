@@ -3,8 +3,8 @@
  * The coverage of an audit: which of the program's sensitive system calls its hooks observed.
  *
  * A tracer (recorder/monitor/coverage.h) records rows of equal calls. The ratio excludes the
- * agent's own calls, and calls made before the agent was ready, which no hook can observe; the
- * latter are counted separately.
+ * agent's own calls, and calls made before the agent was ready, which no hook can observe. The
+ * early calls are counted separately.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_COVERAGE_H
 #define SONDE_ANALYSIS_AUDIT_COVERAGE_H
@@ -22,7 +22,7 @@
 typedef struct coverage_call {
   coverage_class_t class;
   const sensitive_call_t *call;
-  uint32_t function; /* number + 1 in the policy, of the hook that observed it; 0: none did */
+  uint32_t function; /* number + 1 in the policy, of the hook that observed the call; 0: none */
   uint32_t stack;    /* 0: not read */
   uint64_t count;
   uint64_t first, last; /* ticks */
@@ -51,7 +51,7 @@ void coverage_free(coverage_t *coverage);
 /* Sensitive calls that a hook could have observed. */
 uint64_t coverage_possible(const coverage_t *coverage);
 
-/* The part of them that a hook did observe, from 0 to 1; 1 when there were none. */
+/* The part of these calls that a hook did observe, from 0 to 1; 1 when there were no such calls. */
 double coverage_ratio(const coverage_t *coverage);
 
 /* Writes the numbers of the categories that match the text of CALL, whatever the function, each

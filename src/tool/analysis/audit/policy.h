@@ -98,11 +98,12 @@ typedef struct policy {
 /* The built-in policy NAME ("linux", "apple"); NULL for any other name. */
 const policy_source_t *policy_builtin(const char *name);
 
-/* Reads SOURCE and, first, the policy that it extends: BASE if not NULL, as from a recording that
- * contains both, else the built-in policy that it names. TODAY decides what has expired: a policy
- * with an expired allowance is rejected. TODAY 0 reads a policy of a recording from any machine:
- * nothing has expired, and functions need not exist in this C library. On failure returns NULL and
- * writes one line, "file:line: what is wrong and what to do", to ERROR. Release with policy_free.
+/* Reads SOURCE and, before it, the policy that SOURCE extends: BASE if not NULL, as from a
+ * recording that contains both, else the built-in policy that SOURCE names. TODAY decides what has
+ * expired: a policy with an expired allowance is rejected. TODAY 0 reads a policy of a recording
+ * from any machine: nothing has expired, and functions need not exist in this C library. On failure
+ * returns NULL and writes one line, "file:line: what is wrong and what to do", to ERROR. Release
+ * with policy_free.
  */
 policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
                       char *error, size_t error_size);

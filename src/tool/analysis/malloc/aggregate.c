@@ -83,7 +83,7 @@ void depths_of(const replay_t *replay, depths_t *out) {
     const stack_totals_t *s = &replay->stacks[i];
     /* A recording of live blocks has no allocated counts. */
     uint64_t count = s->allocated.count ? s->allocated.count : s->at_peak.count;
-    int depth = reader_stack(replay->reader, s->stack, frames, FRAMES_MAX);
+    int depth = reader_program_stack(replay->reader, s->stack, frames, FRAMES_MAX);
     if (depth <= 0) {
       out->undefined += count;
       continue;

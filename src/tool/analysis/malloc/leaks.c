@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * How many lost blocks are uncertain: a register with unknown content may reference one lost block,
- * and through it others. So at most as many lost blocks of one stack are uncertain as there are
- * such registers. If a thread may have run during the copy, its stack is unknown, and all blocks
- * are uncertain.
+ * The number of uncertain leaks: a register with unknown content may reference one leaked block,
+ * and through that block others. So of the leaked blocks of one stack, at most as many are
+ * uncertain as there are such registers. If a thread may have run during the copy, its stack is
+ * unknown, and all blocks are uncertain.
  */
 #include "analysis/malloc/leaks.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The leak search, seen from the command: it sends a replay's live blocks to a copy of the program,
- * which searches them for references (record/leaks.h), and aggregates the verdicts by the stack
- * that allocated.
+ * The command's part of a leak search (record/leaks.h): the command sends a replay's live blocks to
+ * a copy of the program, which searches its memory for references to them. Then the command
+ * aggregates the verdicts by the stack that allocated each block.
  *
  * Another process writes the exchange, so it is not trusted: every value is copied once and
  * checked.
@@ -16,7 +16,7 @@
 /* The lost blocks of one stack. */
 typedef struct leaks_stack {
   uint32_t stack;     /* its id */
-  counts_t lost;      /* blocks that nothing references, or that only reference each other */
+  counts_t lost;      /* leaked blocks that are not `indirect`, cycles included */
   counts_t indirect;  /* blocks of any stack that are reachable only from these */
   uint64_t in_cycles; /* part of `lost` */
   uint64_t uncertain; /* part of `lost`: as many as unknown registers may reference */
@@ -45,7 +45,8 @@ typedef struct leaks {
 /* Copies the live blocks of REPLAY with the stacks that allocated them. 0 or SONDE_ENOMEM. */
 int leaks_collect(leaks_t *leaks, const replay_t *replay);
 
-/* False when frees are missing from the recording: then the blocks live at its end are unknown. */
+/* False when frees are missing from the recording. The blocks that are live at its end are then
+ * unknown. */
 bool leaks_log_is_complete(const replay_t *replay);
 
 /* Returns whether the program may have blocks that REPLAY has not seen. */

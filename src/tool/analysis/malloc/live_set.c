@@ -9,17 +9,28 @@
 #include "analysis/malloc/live_set.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define FIRST_PLACES  (1u << 16)
 #define MOST_PLACES   (UINT64_C(1) << 36)
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
+/* How much address space the table may reserve. Under a limit (ulimit -v, -d) the rest of the
+ * command needs most of it. */
+static uint64_t reserve_limit(void) {
+  struct rlimit all, data;
+  if (getrlimit(RLIMIT_AS, &all) != 0 || getrlimit(RLIMIT_DATA, &data) != 0) return UINT64_MAX;
+  return (all.rlim_cur < data.rlim_cur ? all.rlim_cur : data.rlim_cur) / 4;
+}
+
 /* Reserves address space for as many places as the system allows. Large pages, because places are
  * accessed at random. */
 bool live_set_init(live_set_t *live) {
+  uint64_t limit = reserve_limit();
   *live = (live_set_t){.mask = FIRST_PLACES - 1};
   for (uint64_t most = MOST_PLACES; most >= FIRST_PLACES; most /= 2) {
     size_t bytes = (size_t)most * sizeof(live_block_t);
+    if (bytes > limit && most > FIRST_PLACES) continue;
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, RESERVE_FLAGS, -1, 0);
     if (map == MAP_FAILED) continue;
 #ifdef MADV_HUGEPAGE

@@ -6,8 +6,8 @@
  *
  * The table grows in place, in address space reserved at the start, so no second table ever exists
  * beside it. Places are accessed at random, so each event of a large table costs a cache miss;
- * live_set_prefetch starts it early. base/hash.h would cost a second miss, for the item, and cannot
- * remove.
+ * live_set_prefetch starts that load early. A table of base/hash.h would cost a second miss, for
+ * the item, and cannot remove items.
  *
  * One thread uses a set.
  */
@@ -29,7 +29,7 @@
 typedef struct live_block {
   uint64_t address; /* 0: an empty place */
   uint64_t size : 47;
-  /* The stream that allocated the block. LIVE_STREAM_MAX: this one or a later one. */
+  /* The stream that allocated the block. LIVE_STREAM_MAX: stream LIVE_STREAM_MAX or a later one. */
   uint64_t stream : 17;
   uint32_t stack;  /* index of its stack's totals */
   uint32_t weight; /* blocks that it represents, in 1/WEIGHT_ONE */

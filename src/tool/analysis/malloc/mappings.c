@@ -62,6 +62,24 @@ static stack_mappings_t *stack_of(mappings_t *m, uint32_t stack) {
   return &m->stacks[m->stack_count++];
 }
 
+/* Sets *OUT to the tag of the mapping of E, 0 if it has none. False when memory runs out. The text
+ * of a mapping is the path of its file, or a tag in brackets. */
+static bool tag_of(mappings_t *m, const record_event_t *e, uint32_t *out) {
+  enum { NUMBERS_BEFORE_TEXT = 9 };
+  const char *text;
+  char tag[sizeof m->tags->tag];
+  size_t size = body_text_after(e, NUMBERS_BEFORE_TEXT, &text);
+  *out = 0;
+  if (size < 2 || text[0] != '[' || text[size - 1] != ']') return true;
+  snprintf(tag, sizeof tag, "%.*s", (int)size - 2, text + 1);
+  for (*out = 1; *out <= m->tag_count; ++*out)
+    if (!strcmp(m->tags[*out - 1].tag, tag)) return true;
+  if (!ARRAY_GROW(m->tags, m->tag_count, m->tag_capacity)) return false;
+  m->tags[m->tag_count] = (tag_mappings_t){0};
+  memcpy(m->tags[m->tag_count++].tag, tag, sizeof tag);
+  return true;
+}
+
 /* ---- events ------------------------------------------------------------------------------- */
 
 enum { CALL, ADDRESS, SIZE, STACK, OLD_ADDRESS, OLD_SIZE, NUMBERS };
@@ -71,11 +89,16 @@ static uint64_t pages(uint64_t size) { return ALIGN_UP(size, UINT64_C(4096)); }
 static bool add_mapping(mappings_t *m, const record_event_t *e, const uint64_t *n) {
   stack_mappings_t *s = stack_of(m, (uint32_t)n[STACK]);
   uint64_t size = pages(n[SIZE]), start = n[ADDRESS], end = start + size;
-  if (!s) return false;
+  mapped_range_t range = {start, end, e->time, 0, e->stream, 0};
+  if (!s || !tag_of(m, e, &range.tag)) return false;
   if (end <= start) return true;
+  range.stack = s->stack;
   s->calls++;
   s->bytes += size;
-  const mapped_range_t range = {start, end, e->time, s->stack, e->stream};
+  if (range.tag) {
+    m->tags[range.tag - 1].calls++;
+    m->tags[range.tag - 1].bytes += size;
+  }
   if (!unmap(m, start, end) || !insert(m, first_after(m, start), &range)) return false;
   m->bytes += size;
   if (m->bytes > m->peak_bytes) {
@@ -127,6 +150,7 @@ bool mappings_event(mappings_t *m, const record_event_t *e) {
 void mappings_free(mappings_t *m) {
   free(m->items);
   free(m->stacks);
+  free(m->tags);
   free(m->maps);
   memset(m, 0, sizeof *m);
 }
@@ -225,10 +249,21 @@ static int by_live(const void *left, const void *right) {
   return a->stack < b->stack ? -1 : a->stack > b->stack;
 }
 
+static int by_live_bytes(const void *left, const void *right) {
+  const tag_mappings_t *a = left, *b = right;
+  if (a->live != b->live) return a->live < b->live ? 1 : -1;
+  if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
+  return strcmp(a->tag, b->tag);
+}
+
 void mappings_rank(mappings_t *m) {
   for (size_t i = 0; i < m->stack_count; i++)
     m->stacks[i].live = 0;
-  for (size_t i = 0; i < m->count; i++)
-    stack_of(m, m->items[i].stack)->live += m->items[i].end - m->items[i].start;
+  for (size_t i = 0; i < m->count; i++) {
+    const mapped_range_t *range = &m->items[i];
+    stack_of(m, range->stack)->live += range->end - range->start;
+    if (range->tag) m->tags[range->tag - 1].live += range->end - range->start;
+  }
+  if (m->tag_count) qsort(m->tags, m->tag_count, sizeof *m->tags, by_live_bytes);
   if (m->stack_count) qsort(m->stacks, m->stack_count, sizeof *m->stacks, by_live);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The memory mappings of a program: what recorded calls of mmap, munmap, mremap and brk left
- * mapped, and which of the mappings in the last checkpoint (the kernel's own list) they explain. An
- * array sorted by address; a call on part of a mapping splits it.
+ * mapped, and which mappings of the last checkpoint (the kernel's own list) these calls explain.
+ * The mappings are an array sorted by address; a call on part of a mapping splits the mapping.
  */
 #ifndef SONDE_ANALYSIS_MALLOC_MAPPINGS_H
 #define SONDE_ANALYSIS_MALLOC_MAPPINGS_H
@@ -17,6 +17,7 @@ typedef struct mapped_range {
   uint64_t start, end;
   uint64_t time; /* ticks, of the call */
   uint32_t stack, stream;
+  uint32_t tag; /* number + 1 in mappings_t.tags; 0: none */
 } mapped_range_t;
 
 /* Kinds of mappings. X(name, text) */
@@ -50,11 +51,20 @@ typedef struct stack_mappings {
   uint64_t live;         /* bytes at the end */
 } stack_mappings_t;
 
+/* The mappings with one tag: Apple's logs say what a mapping is for. */
+typedef struct tag_mappings {
+  char tag[64];
+  uint64_t calls, bytes; /* in the whole recording */
+  uint64_t live;         /* bytes at the end */
+} tag_mappings_t;
+
 typedef struct mappings {
   mapped_range_t *items; /* by address; they do not overlap */
   size_t count, capacity;
   stack_mappings_t *stacks;
   size_t stack_count, stack_capacity;
+  tag_mappings_t *tags;
+  size_t tag_count, tag_capacity;
   uint64_t mapped, unmapped, moved; /* calls */
   uint64_t bytes, peak_bytes, peak_time;
   uint64_t checkpoints, checkpoint_time;
@@ -69,7 +79,7 @@ void mappings_free(mappings_t *m);
 /* After the last event: totals by kind of the last checkpoint's mappings. */
 void mappings_kinds(const mappings_t *m, mapping_totals_t out[MAPPING_KINDS]);
 
-/* After the last event: sets `live` of every stack and sorts by it. */
+/* After the last event: sets `live` of every stack and tag and sorts by it. */
 void mappings_rank(mappings_t *m);
 
 #endif

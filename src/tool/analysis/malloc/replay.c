@@ -4,14 +4,15 @@
  *
  * The peak by stack needs no second pass. A new peak copies nothing; it only stores the current
  * sequence number. Before a stack's live bytes change for the first time after the peak, they are
- * saved as its bytes at the peak. Unless it changes later, they are its `live`.
+ * saved as its bytes at the peak. If they never change after the peak, `live` is also the number of
+ * bytes at the peak.
  *
  * The events of two threads may be in the wrong order by a tick. An event that contradicts the live
- * blocks is held back (merge_defer). If it still contradicts them then, it is counted, and the
- * later event wins.
+ * blocks is held back (merge_defer). If the event still contradicts them when it returns, the
+ * contradiction is counted and the event is applied.
  *
  * Tables here are specialized for speed: the live blocks (live_set.h), and an array from stack ids
- * to totals. Both fetch the memory of coming events early.
+ * to totals. Both prefetch the memory that the next events will use.
  */
 #include "analysis/malloc/replay.h"
 
@@ -20,6 +21,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "analysis/malloc/estimate.h"
 #include "analysis/markers.h"
 #include "analysis/summary/summary.h"
 #include "base/bits.h"
@@ -150,23 +152,10 @@ static void subtract(counts_t *t, uint32_t weight, uint64_t bytes) {
   t->bytes -= bytes;
 }
 
-/* The number of blocks that a sampled block of SIZE bytes represents; it was sampled with
- * probability 1 - e^(-SIZE/RATE). */
-static uint32_t weight_of(uint64_t size, uint64_t rate) {
-  if (!rate) return WEIGHT_ONE;
-  double blocks = -1 / expm1(-(double)(size ? size : 1) / (double)rate);
-  return blocks < (double)(UINT32_MAX / WEIGHT_ONE) ? (uint32_t)(blocks * WEIGHT_ONE + 0.5)
-                                                    : UINT32_MAX;
-}
-
-static uint64_t weigh(uint64_t bytes, uint32_t weight) {
-  return weight == WEIGHT_ONE ? bytes : (uint64_t)((double)bytes * weight / WEIGHT_ONE);
-}
-
 static inline void forget_block(replay_t *r, live_block_t *block) {
   stack_totals_t *s = &r->stacks[block->stack];
   save_peak(r, s);
-  uint64_t bytes = weigh(block->size, block->weight);
+  uint64_t bytes = estimate_scale(block->size, block->weight);
   subtract(&s->live, block->weight, bytes);
   subtract(&r->live, block->weight, bytes);
   live_set_remove(&r->blocks, block);
@@ -198,9 +187,9 @@ static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_
   }
   uint32_t index = (uint32_t)(s - r->stacks);
   live_block_t block = block_of(e->address, e->size, index, e->stream);
-  block.weight = weight_of(block.size, e->sample_bytes);
-  uint64_t size = block.size, bytes = weigh(size, block.weight);
-  r->sampled |= e->sample_bytes != 0;
+  block.weight = estimate_weight(block.size, e->sample_bytes);
+  uint64_t size = block.size, bytes = estimate_scale(size, block.weight);
+  if (e->sample_bytes > r->sample_bytes) r->sample_bytes = e->sample_bytes;
   if (!live_set_add(&r->blocks, &block)) return false;
   save_peak(r, s);
   add(&s->allocated, block.weight, bytes);
@@ -215,8 +204,8 @@ static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_
   return true;
 }
 
-/* Two kinds of free only look invalid: of a later block at the address of a sampled block whose
- * free was not recorded, and by a realloc that began before all blocks were recorded. */
+/* Counts a free at an address where no block is live. If not all blocks were recorded, that free
+ * may be valid: its block was not sampled, or was allocated before recording began. */
 static void note_invalid_free(replay_t *r, const record_event_t *e, uint64_t address) {
   bool every = r->mode & RECORD_BLOCKS && !e->sample_bytes;
   bool twice = every && *freed_slot(r, address) == address;
@@ -237,7 +226,14 @@ static inline bool on_free(replay_t *r, const record_event_t *e, thread_totals_t
                            uint64_t address, live_block_t *block) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
-  s->frees += e->kind == EVENT_FREE;
+  uint32_t freed = block ? block->weight : WEIGHT_ONE;
+  if (e->kind == EVENT_FREE) {
+    s->frees += freed;
+    r->frees += freed;
+    t->frees += freed;
+  } else {
+    r->reallocs++;
+  }
   if (!block) {
     note_invalid_free(r, e, address);
     return true;
@@ -268,12 +264,6 @@ static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *blo
   r->seq++;
   if (is_alloc(e)) return on_alloc(r, e, t, block);
   bool good = on_free(r, e, t, address_of(e), block);
-  if (e->kind == EVENT_FREE) {
-    r->frees++;
-    t->frees++;
-  } else {
-    r->reallocs++;
-  }
   t->last_allocated = 0;
   return good;
 }
@@ -340,9 +330,10 @@ static bool extended_event(replay_t *r, const record_event_t *e) {
   return good;
 }
 
-/* Fetches the memory of coming events: first the place of the block and the index of the stack;
- * some events later, when these are cached, the totals of both stacks. KNOWN events start at E.
- * Always inline: see live_set_prefetch. */
+/* Prefetches the memory that the events after E will use. Far ahead it fetches an event's place in
+ * the live set and the index of its stack. Nearer to E it fetches the totals of that stack and of
+ * the stack that allocated the block. KNOWN events start at E. Always inline: see
+ * live_set_prefetch. */
 static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
   if (known > FETCH_PLACES) {
     const record_event_t *far = e + FETCH_PLACES;
@@ -388,7 +379,8 @@ typedef struct pass {
   bool before_window;
 } replay_pass_t;
 
-/* The first tick that is not before NS; ticks and nanoseconds both grow. */
+/* The first tick at or after NS. The search halves the range, because nanoseconds grow with ticks.
+ */
 uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
   uint64_t low = 0, high = UINT64_MAX;
   while (low < high) {
@@ -468,7 +460,7 @@ static void report_progress(const replay_pass_t *p) {
   p->options->progress(p->options->progress_context, done, total);
 }
 
-/* Replays the window that the options' times bound. */
+/* Replays the events from `from_ns` to `to_ns` of the options. */
 static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
   int status = 0;
   replay_pass_t p = {.replay = r, .merge = merge, .options = o, .before_window = o->from_ns != 0};
@@ -518,8 +510,8 @@ static int run_between_markers(replay_t *r, merge_t *merge, const replay_options
   times.other = other_in_window;
   times.other_context = &window;
   if (o->from_marker) times.from_ns = 0;
-  /* A marker before from_ns never reaches the callback. Then to_ns, its time, ends the empty
-   * window. */
+  /* The callback never sees an end marker that is before from_ns. With such a marker, its time
+   * to_ns ends the window, which is empty. */
   if (o->to_marker && (o->from_marker || o->from_ns <= o->to_ns)) times.to_ns = 0;
   int status = run(r, merge, &times);
   if (window.before) start_window(r);
@@ -531,29 +523,35 @@ static void count_live(replay_t *r) {
   for (size_t i = 0; r->blocks.places && i <= r->blocks.mask; i++) {
     const live_block_t *b = &r->blocks.places[i];
     if (!b->address) continue;
-    uint64_t bytes = weigh(b->size, b->weight);
+    uint64_t bytes = estimate_scale(b->size, b->weight);
     add(&r->sizes[class_of(b->size)].live, b->weight, bytes);
     thread_totals_t *t = thread_of(r, b->stream);
     if (t) add(&t->live, b->weight, bytes);
   }
 }
 
-/* Rounds counts from 1/WEIGHT_ONE to blocks. */
+/* From 1/WEIGHT_ONE to blocks. */
+static void round_count(uint64_t *count) { *count = (*count + WEIGHT_ONE / 2) / WEIGHT_ONE; }
+
 static void round_counts(counts_t *const *counts, int n) {
   for (int i = 0; i < n; i++)
-    counts[i]->count = (counts[i]->count + WEIGHT_ONE / 2) / WEIGHT_ONE;
+    round_count(&counts[i]->count);
 }
 
 static void finish(replay_t *r) {
   count_live(r);
   round_counts((counts_t *[]){&r->allocated, &r->live, &r->at_peak, &r->at_start}, 4);
+  round_count(&r->frees);
   for (size_t i = 0; i < r->stack_count; i++) {
     stack_totals_t *s = &r->stacks[i];
     if (s->changed <= r->peak_seq) s->at_peak = s->live;
     round_counts((counts_t *[]){&s->allocated, &s->live, &s->at_peak, &s->at_start}, 4);
+    round_count(&s->frees);
   }
-  for (size_t i = 0; i < r->thread_count; i++)
+  for (size_t i = 0; i < r->thread_count; i++) {
     round_counts((counts_t *[]){&r->threads[i].allocated, &r->threads[i].live}, 2);
+    round_count(&r->threads[i].frees);
+  }
   for (int i = 0; i < SIZE_CLASSES; i++)
     round_counts((counts_t *[]){&r->sizes[i].allocated, &r->sizes[i].live}, 2);
 }

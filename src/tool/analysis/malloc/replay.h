@@ -3,7 +3,7 @@
  * Replays the allocations of a recording: what is live at the end, what was live at the peak, and
  * what was never freed, by stack. One pass. Memory is bounded by the live blocks and the distinct
  * stacks, not by the length of the recording. Stacks that differ only in the addresses of their
- * libraries are one (analysis/stack_dedup.h).
+ * libraries count as one stack (analysis/stack_dedup.h).
  */
 #ifndef SONDE_ANALYSIS_MALLOC_REPLAY_H
 #define SONDE_ANALYSIS_MALLOC_REPLAY_H
@@ -13,7 +13,7 @@
 #include "base/hash.h"
 #include "reader/reader.h"
 
-/* Blocks and bytes. During the replay, counts are in 1/WEIGHT_ONE. */
+/* Blocks and bytes. During the replay, counts of blocks are in 1/WEIGHT_ONE. */
 typedef struct counts {
   uint64_t count, bytes;
 } counts_t;
@@ -28,7 +28,7 @@ typedef struct stack_totals {
   uint64_t changed;   /* sequence number of the last change of `live` */
   counts_t live;      /* at the end of the window */
   counts_t allocated; /* in the window */
-  uint64_t frees;     /* calls from this stack that freed a block */
+  uint64_t frees;     /* blocks that calls from this stack freed */
   uint64_t temporary; /* allocations that the thread's next event freed */
   uint32_t stack;     /* its id */
   counts_t at_peak;   /* when all stacks together had most bytes live */
@@ -75,7 +75,10 @@ typedef struct stack_entry {
 
 typedef struct replay {
   reader_t *reader;
-  bool sampled;       /* some events represent several: counts and bytes are estimates */
+  /* Not 0: blocks were sampled, one per this many bytes, and all amounts are estimates
+   * (analysis/malloc/estimate.h). A realloc is then recorded as a free and an allocation, and
+   * temporary allocations are unknown. */
+  uint64_t sample_bytes;
   uint64_t events;    /* recorded calls */
   counts_t allocated; /* with reallocs, each with its new size */
   uint64_t frees, reallocs, temporary;
@@ -124,8 +127,9 @@ typedef struct replay_options {
   uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
 
   /* The window begins, or ends, at the first marker with this name, at its position in the order of
-   * events; NULL: at from_ns, to_ns. These must then be the markers' times. They are not precise
-   * enough by themselves: other events may have the same tick. Both markers are in the window. */
+   * events; NULL: at from_ns, to_ns. With markers, from_ns and to_ns must be the markers' times.
+   * These times are not precise enough by themselves, because other events may have the same tick.
+   * Both markers are in the window. */
   const char *from_marker, *to_marker;
 
   /* Called with each event of the window that is not an allocation or free: samples, with the first

@@ -19,8 +19,9 @@ typedef struct pack_totals {
 typedef void (*pack_progress_fn)(void *context, uint64_t done, uint64_t total);
 
 /* To pack a recording, call pack_begin, then pack_program for each program of the process, each
- * with its own reader (reader_open_program), in any order. TOTALS add up all of them. Both write to
- * OUT and return 0 or a negative SONDE_E…; with SONDE_EIO errno has the cause. */
+ * with its own reader (reader_open_program), in any order. TOTALS add up all of them. pack_begin
+ * and pack_program write to OUT and return 0 or a negative SONDE_E…; with SONDE_EIO errno has the
+ * cause. */
 int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals);
 int pack_program(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
                  void *context);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * One control byte per event says which predictions of the model were right. Values that were not
+ * One control byte per event holds which predictions of the model were right. Values that were not
  * predicted go to the columns of literals. The packer then checks that unpacking yields the same
- * bytes. So an event that is not in its shortest form only loses its chunk the better packing.
+ * bytes. So if an event is not in its shortest form, the only effect is that its chunk is packed
+ * less well.
  */
 #include "analysis/summary/pack_events.h"
 

@@ -13,6 +13,7 @@
 #include "sonde/status.h"
 
 enum { NUMBERS_MAX = 24 };
+_Static_assert(3 + NO_SAMPLE_CAUSES <= NUMBERS_MAX, "a SUMMARY_CPU_TIME fits");
 
 typedef struct loader {
   replay_t *replay;
@@ -68,9 +69,11 @@ static void read_totals(replay_t *r, const uint64_t *n) {
 #define SUMMARY_GET(what) r->what = n[i++];
   SUMMARY_TOTALS_TABLE(SUMMARY_GET)
 #undef SUMMARY_GET
-  r->sampled = n[i] & 1;
+  bool sampled = n[i] & 1;
   r->incomplete = n[i++] & 2;
-  r->blocks_until = n[i];
+  r->blocks_until = n[i++];
+  /* Older summaries do not contain the rate: 1 gives errors of 0, which reports omit. */
+  r->sample_bytes = sampled && !n[i] ? 1 : n[i];
 }
 
 /* Passes SAMPLES of a stack, and the ticks merged into them, on as one event. */
@@ -90,6 +93,31 @@ static int read_samples(const summary_reader_t *l, const uint64_t *n) {
   if (n[3] == SAMPLE_OWN_MISSED) return pass_samples(l, stack, n[1], n[2]);
   int status = pass_samples(l, stack, n[1], 0);
   return status ? status : pass_samples(l, 0, 0, n[2]);
+}
+
+static int pass_extended(const summary_reader_t *l, uint8_t subtype, const uint8_t *body,
+                         size_t size) {
+  const record_event_t e = {
+      .kind = EVENT_EXTENDED, .subtype = subtype, .body = body, .body_size = (uint32_t)size};
+  return l->options->other(l->options->other_context, &e) ? 0 : SONDE_ENOMEM;
+}
+
+/* Passes the CPU time of all threads on as that of one. */
+static int read_cpu_time(const summary_reader_t *l, const uint64_t *n) {
+  uint8_t body[(7 + 2 * NO_SAMPLE_CAUSES) * VARINT_MAX_SIZE], *p = body;
+  if (!l->options->other) return 0;
+  const uint64_t process[] = {n[1], n[0], 0}, thread[] = {0, 0, n[1], n[2], 0, 0 /* no name */};
+  for (size_t i = 0; i < sizeof process / sizeof *process; i++)
+    p += varint_put(p, process[i]);
+  int status = pass_extended(l, EXTENDED_PROCESS_TIME, body, (size_t)(p - body));
+  p = body;
+  for (size_t i = 0; i < sizeof thread / sizeof *thread; i++)
+    p += varint_put(p, thread[i]);
+  for (unsigned cause = 0; cause < NO_SAMPLE_CAUSES; cause++) {
+    p += varint_put(p, cause);
+    p += varint_put(p, n[3 + cause]);
+  }
+  return status ? status : pass_extended(l, EXTENDED_THREAD_TIME, body, (size_t)(p - body));
 }
 
 /* A checkpoint: its time, then the id, live blocks and live bytes of each stack. */
@@ -129,6 +157,7 @@ static int read_record(const summary_reader_t *l, unsigned type, const uint8_t *
   case SUMMARY_SIZE: read_size(l->replay, n); return 0;
   case SUMMARY_INVALID_FREE: read_invalid_free(l->replay, n); return 0;
   case SUMMARY_SAMPLE: return read_samples(l, n);
+  case SUMMARY_CPU_TIME: return read_cpu_time(l, n);
   default: return 0;
   }
 }

@@ -4,7 +4,8 @@
  * events. docs/format.md, "Summaries", describes its format.
  *
  * A summary has at most SUMMARY_MAX bytes, whatever the size of the recording. It keeps the stacks
- * that are largest by any measure. The sum of the others is stack 0, so all totals are exact.
+ * that are largest by any measure. Stack 0 has the sum of all other stacks, so all totals are
+ * exact.
  */
 #ifndef SONDE_ANALYSIS_SUMMARY_SUMMARY_H
 #define SONDE_ANALYSIS_SUMMARY_SUMMARY_H
@@ -43,6 +44,7 @@ typedef enum summary_record {
   SUMMARY_SAMPLES = 6,
   SUMMARY_SAMPLE = 7,
   SUMMARY_CHECKPOINT = 8,
+  SUMMARY_CPU_TIME = 9, /* of all threads together */
 } summary_record_t;
 
 /* The last number of a SUMMARY_SAMPLE whose merged ticks belong to its own stack. */

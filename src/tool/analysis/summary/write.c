@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/summary/pack_events.h"
+#include "analysis/cpu_time.h"
 #include "analysis/samples.h"
 #include "analysis/summary/summary.h"
 #include "base/varint.h"
@@ -32,6 +33,7 @@ typedef struct writer {
   reader_t *reader;
   replay_t replay;
   samples_t samples;
+  cpu_time_t cpu_time;
   checkpoint_t checkpoints[SUMMARY_CHECKPOINTS];
   int checkpoint_count;
   summary_stack_t *items; /* largest weight first */
@@ -43,7 +45,7 @@ typedef struct writer {
 
 static bool add_sample(void *context, const record_event_t *e) {
   summary_writer_t *w = context;
-  return e->kind != EVENT_SAMPLE || samples_add(&w->samples, e);
+  return cpu_time_add(&w->cpu_time, e) && (e->kind != EVENT_SAMPLE || samples_add(&w->samples, e));
 }
 
 static bool add_checkpoint(void *context, const replay_t *r, uint64_t time) {
@@ -134,9 +136,9 @@ static bool put_totals(const summary_writer_t *w, byte_buffer_t *out) {
 #define SUMMARY_PUT(what) r->what,
       SUMMARY_TOTALS_TABLE(SUMMARY_PUT)
 #undef SUMMARY_PUT
-              (uint64_t) r->sampled |
+              (uint64_t)(r->sample_bytes != 0) |
           (uint64_t)r->incomplete << 1,
-      r->blocks_until};
+      r->blocks_until, r->sample_bytes};
   return put_record(out, SUMMARY_TOTALS, numbers, sizeof numbers / sizeof *numbers);
 }
 
@@ -156,6 +158,14 @@ static bool put_stack(uint32_t id, const stack_totals_t *s, byte_buffer_t *out) 
 static bool put_samples(const sample_stack_t *s, byte_buffer_t *out) {
   const uint64_t numbers[] = {s->stack, s->ticks - s->missed, s->missed, SAMPLE_OWN_MISSED};
   return put_record(out, SUMMARY_SAMPLE, numbers, sizeof numbers / sizeof *numbers);
+}
+
+static bool put_cpu_time(const summary_writer_t *w, byte_buffer_t *out) {
+  const cpu_times_t sum = cpu_time_sum(&w->cpu_time);
+  if (!w->cpu_time.is_recorded) return true;
+  uint64_t numbers[3 + NO_SAMPLE_CAUSES] = {w->cpu_time.thread_count, sum.cpu_ns, sum.sampled_ns};
+  memcpy(numbers + 3, sum.no_sample_ns, sizeof sum.no_sample_ns);
+  return put_record(out, SUMMARY_CPU_TIME, numbers, 3 + NO_SAMPLE_CAUSES);
 }
 
 /* Writes the first KEPT stacks and the sum of the others. */
@@ -296,6 +306,11 @@ static bool put_process_and_images(const reader_t *r, byte_buffer_t *out) {
            put_text(&body, t->name, strlen(t->name));
     good = put_body(out, TABLE_THREAD, &body, good);
   }
+  for (size_t i = 0; good && i < r->sensor_records.count; i++) {
+    const sensor_record_t *s = &r->sensor_records.items[i];
+    if (s->type != TABLE_SECCOMP) continue;
+    good = put_body(out, s->type, &body, bytes_add(&body, s->body, s->size));
+  }
   free(body.items);
   return good;
 }
@@ -372,7 +387,7 @@ static bool build(const summary_writer_t *w, size_t kept, byte_buffer_t *tables,
                   byte_buffer_t *summary) {
   byte_buffer_t t = {0}, s = {0};
   bool good = put_tables(w, kept, &t) && put_totals(w, &s) && put_stacks(w, kept, &s) &&
-              put_threads(w, &s) && put_sizes_and_invalid_frees(w, &s);
+              put_cpu_time(w, &s) && put_threads(w, &s) && put_sizes_and_invalid_frees(w, &s);
   for (int i = 0; good && i < w->checkpoint_count; i++)
     good = put_checkpoint(w, &w->checkpoints[i], kept, &s);
   tables->count = summary->count = 0;
@@ -443,6 +458,7 @@ int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progr
     free(w.checkpoints[i].live);
   free(w.items);
   samples_free(&w.samples);
+  cpu_time_free(&w.cpu_time);
   replay_free(&w.replay);
   return status;
 }

@@ -61,7 +61,7 @@ bool audit_recording_has_format(const char *format) {
 static int write_sarif(const audit_recording_t *r, const baseline_t *baseline, FILE *out) {
   json_object *sarif = sarif_json(&r->findings, baseline);
   if (!sarif) return message_fail("out of memory");
-  fprintf(out, "%s\n", json_object_to_json_string_ext(sarif, JSON_STYLE));
+  fprintf(out, "%s\n", json_print(sarif, JSON_STYLE));
   json_object_put(sarif);
   return CLI_DONE;
 }

@@ -15,7 +15,7 @@ typedef struct audit_recording {
 } audit_recording_t;
 
 /* Reads all programs (PROGRAM 0) or one program of the recording PATH. On failure, or without an
- * audit, prints an error and returns false. The caller closes it in any case. */
+ * audit, prints an error and returns false. The caller closes *OUT in either case. */
 bool audit_recording_open(audit_recording_t *out, const char *path, uint32_t program);
 void audit_recording_close(audit_recording_t *recording);
 

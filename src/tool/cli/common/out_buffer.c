@@ -134,17 +134,17 @@ void out_buffer_address(const symbolized_address_t *a) {
 }
 
 void out_buffer_address_json(const symbolized_address_t *a, bool first) {
-  json_object *object = json_object_new_object(), *list = json_object_new_array();
+  json_object *object = json_new_object(), *list = json_new_array();
   json_add_address(object, "address", a->address);
   if (a->module) json_add_text(object, "module", a->module);
   for (int i = 0; i < a->count; i++) {
-    json_object *frame = json_object_new_object();
+    json_object *frame = json_new_object();
     json_add_function(frame, &a->frames[i]);
-    json_object_array_add(list, frame);
+    json_append(list, frame);
   }
-  json_object_object_add(object, "frames", list);
+  json_add(object, "frames", list);
   if (a->why) json_add_text(object, "why", a->why);
   fputs_unlocked(first ? "\n" : ",\n", stdout);
-  fputs_unlocked(json_object_to_json_string_ext(object, JSON_STYLE), stdout);
+  fputs_unlocked(json_print(object, JSON_STYLE), stdout);
   json_object_put(object);
 }

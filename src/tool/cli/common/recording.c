@@ -7,9 +7,13 @@
 reader_t *recording_open_program(const char *path, uint32_t program) {
   reader_t *reader;
   char error[256] = "";
-  if (reader_open_program(&reader, path, program, error, sizeof error) == 0) return reader;
-  (void)message_fail("'%s': %s", path, error);
-  return NULL;
+  if (reader_open_program(&reader, path, program, error, sizeof error) < 0) {
+    (void)message_fail("'%s': %s", path, error);
+    return NULL;
+  }
+  if (reader_recorder_loss(reader))
+    message_note("'%s' is incomplete: its recorder was killed before the program ended", path);
+  return reader;
 }
 
 reader_t *recording_open(const char *path) { return recording_open_program(path, 0); }
@@ -34,5 +38,6 @@ bool recording_open_report(report_t *r) {
   r->bold = terminal_style(stdout, TERMINAL_BOLD);
   r->dim = terminal_style(stdout, TERMINAL_DIM);
   r->plain = terminal_style(stdout, TERMINAL_PLAIN);
+  r->columns = r->full_names ? 0 : terminal_columns(stdout);
   return r->reader != NULL;
 }

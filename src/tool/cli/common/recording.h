@@ -13,9 +13,12 @@ reader_t *recording_open(const char *path);
 /* Opens program PROGRAM of the recording (reader_open_program). */
 reader_t *recording_open_program(const char *path, uint32_t program);
 
-/* The option for the program; MORE begins its help. */
+/* The option that selects a program of the recording; VERB says what happens to that program. */
 #define RECORDING_PROGRAM_OPTION(key, verb)                                                        \
-  { key, "program", "N", "after exec: " verb " program N (1 is the first), not the last" }
+  {                                                                                                \
+    key, "program", "N",                                                                           \
+        "the program to " verb " if the process called exec: 1 is the first (default: the last)"   \
+  }
 #define RECORDING_PROGRAM_WRONG "--program takes a number from 1 up"
 bool recording_program(const char *text, uint32_t *out);
 

@@ -2,12 +2,9 @@
  *
  * sonde clean: lists or removes recordings whose program and recorder ended without finishing them.
  *
- * A recording is orphaned if its header is unfinished, its program and its recorder have ended, no
- * visible process has the file open, and it was not modified for a minute. The last rule covers
- * programs that this process cannot see, for example in another container: a running recorder
- * updates the header every second. A process with a recorded pid counts only if it started before
- * the recording, or if its start time cannot be read; otherwise the pid was reused. Finished
- * recordings are never removed.
+ * A recording is orphaned if its header is unfinished, its program and its recorder have ended, and
+ * no visible process has the file open (recorder/liveness.h). If its processes have ids of another
+ * namespace, it must also not have changed for a minute. Finished recordings are never removed.
  *
  * FILE.PID.part, left by an interrupted pack, is orphaned if that process has ended.
  */
@@ -26,8 +23,9 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "record/format.h"
+#include "recorder/liveness.h"
 
-enum { KEY_REMOVE = CLI_LONG_ONLY, QUIET_SECONDS = 60 };
+enum { KEY_REMOVE = CLI_LONG_ONLY };
 
 static const cli_option_t options[] = {{KEY_REMOVE, "remove", NULL, "remove the listed files"},
                                        {0}};
@@ -37,7 +35,8 @@ static const cli_usage_t usage = {
     .arguments = "[FOLDER…]",
     .about = "Lists unfinished recordings in FOLDER (default: the current one) whose processes\n"
              "have ended. 'sonde report' can still read them. Finished recordings and those of\n"
-             "running processes are never listed.",
+             "running processes are never listed. A zombie counts as ended. A recording of\n"
+             "another container is listed when it has not changed for a minute.",
     .options = options,
     .examples = {{"sonde clean", "list orphaned recordings in this folder"},
                  {"sonde clean --remove /var/tmp", "delete them in /var/tmp"}}};
@@ -45,67 +44,6 @@ static const cli_usage_t usage = {
 typedef struct tally {
   uint64_t files, bytes, living, failed;
 } tally_t;
-
-/* ---- processes ---------------------------------------------------------------------------- */
-
-/* The start time of PID in ns of CLOCK_BOOTTIME; 0: no such process; UINT64_MAX: unknown. */
-static uint64_t start_of(uint32_t pid) {
-  char path[64], text[1024];
-  snprintf(path, sizeof path, "/proc/%" PRIu32 "/stat", pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return errno == ENOENT || errno == ESRCH ? 0 : UINT64_MAX;
-  ssize_t n = read(fd, text, sizeof text - 1);
-  close(fd);
-  if (n <= 0) return n < 0 && errno != ESRCH ? UINT64_MAX : 0;
-  text[n] = 0;
-  const char *p = strrchr(text, ')'); /* the name may contain any character */
-  for (int field = 2; p && field < 22; field++)
-    p = strchr(p + 1, ' ');
-  uint64_t ticks = p ? strtoull(p, NULL, 10) : 0;
-  return ticks ? ticks * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK)) : UINT64_MAX;
-}
-
-static uint64_t now_ns(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* Whether PID runs and had started when the recording began. */
-static bool lives(uint32_t pid, const record_header_t *h) {
-  uint64_t start = pid ? start_of(pid) : 0;
-  if (!start || start == UINT64_MAX) return start != 0;
-  uint64_t real_start = now_ns(CLOCK_REALTIME) - (now_ns(CLOCK_BOOTTIME) - start);
-  return real_start <= h->start_realtime_ns + 2000000000u; /* the clock may have been set */
-}
-
-static bool has_open(const char *pid, const struct stat *file) {
-  char folder[300], path[600];
-  struct stat s;
-  bool found = false;
-  snprintf(folder, sizeof folder, "/proc/%s/fd", pid);
-  DIR *d = opendir(folder);
-  for (struct dirent *e; d && !found && (e = readdir(d));) {
-    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
-    found = isdigit((unsigned char)e->d_name[0]) && stat(path, &s) == 0 &&
-            s.st_dev == file->st_dev && s.st_ino == file->st_ino;
-  }
-  if (d) closedir(d);
-  return found;
-}
-
-/* Whether a process that we may examine has FILE open, other than this one. */
-static bool is_open_somewhere(const struct stat *file) {
-  char self[16];
-  bool found = false;
-  snprintf(self, sizeof self, "%d", (int)getpid());
-  DIR *d = opendir("/proc");
-  for (struct dirent *e; d && !found && (e = readdir(d));)
-    found = isdigit((unsigned char)e->d_name[0]) && strcmp(e->d_name, self) &&
-            has_open(e->d_name, file);
-  if (d) closedir(d);
-  return found;
-}
 
 /* ---- files -------------------------------------------------------------------------------- */
 
@@ -115,10 +53,8 @@ static verdict_t judge_recording(int fd, const struct stat *file) {
   record_header_t h;
   if (pread(fd, &h, sizeof h, 0) != sizeof h || memcmp(h.magic, RECORD_MAGIC, 8)) return NOT_OURS;
   if (h.state != RECORD_OPEN) return FINISHED;
-  if (time(NULL) - file->st_mtime < QUIET_SECONDS || lives(h.pid, &h) ||
-      lives(h.recorder_pid, &h) || is_open_somewhere(file))
-    return LIVING;
-  return ORPHAN;
+  bool recent = !liveness_can_tell(&h) && liveness_is_recent(file);
+  return recent || liveness_is_written(file, &h) ? LIVING : ORPHAN;
 }
 
 /* NAME.PID.part: a file that sonde pack is writing. */
@@ -132,8 +68,7 @@ static verdict_t judge_part(const char *name, int fd, const struct stat *file) {
               !memcmp(magic, RECORD_MAGIC, sizeof magic);
   if (!ours) return NOT_OURS;
   uint32_t pid = (uint32_t)strtoul(name + n - digits, NULL, 10);
-  bool quiet = time(NULL) - file->st_mtime >= QUIET_SECONDS;
-  return quiet && !start_of(pid) && !is_open_somewhere(file) ? ORPHAN : LIVING;
+  return liveness_is_recent(file) || liveness_of_part(pid, file) ? LIVING : ORPHAN;
 }
 
 static bool ends_with(const char *text, const char *end) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde doctor: what works on this machine and on this program, what does not, and the one command
- * that mends it. Everything is tried, not concluded from versions: a child is read, stopped, let
- * go.
+ * sonde doctor: reports what works on this machine and on a process, what does not, and the command
+ * that fixes it. sonde tries everything and concludes nothing from versions: it reads, stops and
+ * resumes a child.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,8 +27,9 @@ static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "as JSON (docs/j
 static const cli_usage_t usage = {
     .verb = "doctor",
     .arguments = "[PID]",
-    .about = "Checks what works on this machine and, with PID, on that process, and prints the\n"
-             "command that fixes what does not. Exit status 1 if something is missing.",
+    .about = "Checks what works on this machine and, with PID, on that process. For what does\n"
+             "not work, prints the command that fixes it. Exit status 1 if something is\n"
+             "missing.",
     .options = options,
     .examples = {{"sonde doctor", "check access to processes, and debug files"},
                  {"sonde doctor 1234", "also check process 1234 and its loaded images"}}};

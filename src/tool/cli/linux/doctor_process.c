@@ -171,7 +171,7 @@ void doctor_images_text(FILE *out, const doctor_t *doctor) {
 
 static json_object *new_finding(const finding_t *finding) {
   static const char *const words[] = {"good", "limited", "missing"};
-  json_object *object = json_object_new_object();
+  json_object *object = json_new_object();
   json_add_text(object, "verdict", words[finding->verdict]);
   json_add_text(object, "text", finding->text);
   if (finding->fix[0]) json_add_text(object, "fix", finding->fix);
@@ -179,28 +179,28 @@ static json_object *new_finding(const finding_t *finding) {
 }
 
 static json_object *new_image(const image_fact_t *fact) {
-  json_object *object = json_object_new_object();
+  json_object *object = json_new_object();
   json_add_text(object, "path", fact->path);
   json_add_text(object, "role", fact->role);
   json_add_text(object, "names", fact->names);
   if (fact->debug) json_add_text(object, "debug_file", fact->debug);
-  json_object_object_add(object, "lines", json_object_new_boolean(fact->has_lines));
-  json_object_object_add(object, "unwind", json_object_new_boolean(fact->can_unwind));
+  json_add(object, "lines", json_object_new_boolean(fact->has_lines));
+  json_add(object, "unwind", json_object_new_boolean(fact->can_unwind));
   return object;
 }
 
 void doctor_json(FILE *out, const doctor_t *doctor) {
-  json_object *whole = json_object_new_object(), *findings = json_object_new_array();
+  json_object *whole = json_new_object(), *findings = json_new_array();
   for (size_t i = 0; i < doctor->count; i++)
-    json_object_array_add(findings, new_finding(&doctor->findings[i]));
-  json_object_object_add(whole, "findings", findings);
+    json_append(findings, new_finding(&doctor->findings[i]));
+  json_add(whole, "findings", findings);
   if (doctor->target) {
-    json_object *images = json_object_new_array();
+    json_object *images = json_new_array();
     json_add_number(whole, "pid", doctor->target->pid);
     for (size_t i = 0; i < doctor->image_count; i++)
-      json_object_array_add(images, new_image(&doctor->images[i]));
-    json_object_object_add(whole, "images", images);
+      json_append(images, new_image(&doctor->images[i]));
+    json_add(whole, "images", images);
   }
-  fprintf(out, "%s\n", json_object_to_json_string_ext(whole, JSON_STYLE));
+  fprintf(out, "%s\n", json_print(whole, JSON_STYLE));
   json_object_put(whole);
 }

@@ -30,10 +30,10 @@ static const cli_usage_t usage = {
     .verb = "leaks",
     .arguments = "PID [ADDRESS]",
     .about = "Lists leaked blocks of the running program PID by the stack that allocated them.\n"
-             "A leaked block is one that nothing references. With ADDRESS, shows what\n"
-             "references that block. The program must run under 'sonde record --malloc=live'\n"
-             "(or all). It is paused while it is copied; the copy is searched. Needs no right to "
-             "ptrace.",
+             "A block is leaked if no chain of pointers leads to it from a root (a variable,\n"
+             "a stack, a register). With ADDRESS, shows what references that block.\n"
+             "The program must run under 'sonde record --malloc=live' (or all). It is paused\n"
+             "while sonde copies it; sonde searches the copy. Needs no right to ptrace.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},
                  {"sonde leaks 1234 0x7f12a0001230", "show what references this block"},
@@ -81,7 +81,7 @@ static int print(request_t *l) {
   if (l->json) {
     json_object *o = block ? leaks_block_json(r, &l->leaks, l->client.pid, block)
                            : leaks_json(r, &l->leaks, l->client.pid);
-    printf("%s\n", json_object_to_json_string_ext(o, JSON_STYLE));
+    printf("%s\n", json_print(o, JSON_STYLE));
     json_object_put(o);
   } else if (block) {
     leaks_block_text(r, &l->leaks, l->client.pid, block, stdout);

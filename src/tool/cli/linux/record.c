@@ -22,28 +22,34 @@ enum {
   KEY_COVERAGE,
   KEY_CPU,
   KEY_FOLLOW,
+  KEY_FORCE,
 #define SENSOR_KEY(name, mode, argument, help) KEY_##name,
   SENSOR_TABLE(SENSOR_KEY, SENSOR_IGNORE)
 #undef SENSOR_KEY
 };
 
 static const cli_option_t options[] = {
-    {'o', "output", "FILE", "the recording; default COMMAND.PID.sonde"},
+    {'o', "output", "FILE",
+     "the recording; default COMMAND.PID.sonde; an existing\n"
+     "recording is replaced"},
+    {KEY_FORCE, "force", NULL, "replace FILE even if it is not a recording"},
 #define SENSOR_OPTION(name, mode, argument, help) {KEY_##name, #name, argument, help},
     SENSOR_TABLE(SENSOR_OPTION, SENSOR_IGNORE)
 #undef SENSOR_OPTION
         {KEY_WALL, "wall", "[HZ]",
          "sample all threads, including blocked ones, HZ times a\n"
-         "second (99); only running threads are signaled"},
+         "second (" DEFAULT_HZ_TEXT "); only running threads are signaled"},
     {KEY_COVERAGE, "coverage", NULL,
-     "with --audit: count system calls that its hooks do not\n"
-     "see; every system call stops the program twice, as\n"
-     "under strace"},
+     "with --audit: count system calls that the audit's hooks\n"
+     "do not see; every system call stops the program twice,\n"
+     "as under strace"},
     {KEY_CPU, "cpu", "[LIMIT]",
-     "record CPU use per thread; report when a thread or the\n"
-     "process exceeds LIMIT, with a profile; LIMIT is\n"
-     "PERCENT,SECONDS of one CPU (80,60)"},
-    {KEY_FOLLOW, "follow", NULL, "record each child, to FILE.PID.sonde"},
+     "record CPU use per thread. LIMIT is PERCENT,SECONDS\n"
+     "(" DEFAULT_CPU_TEXT "): report, with a profile, when a thread or the\n"
+     "process uses more than PERCENT of one CPU for SECONDS"},
+    {KEY_FOLLOW, "follow", NULL,
+     "record each child, to FILE.PID.sonde; 'sonde report\n"
+     "FILE processes' lists them"},
     {KEY_LIMIT, "limit", "SIZE", "limit the file to SIZE (500M, 2G); keep newest events"},
     {0}};
 
@@ -52,10 +58,10 @@ static const cli_usage_t usage = {
     .arguments = "[--] COMMAND…",
     .about = "Runs COMMAND and records what it does and from where. The command needs no\n"
              "special build. If no option selects what to record, the defaults are --sample\n"
-             "--stall --malloc=sample:512K, which are cheap enough for production.\n"
+             "--stall --malloc=" DEFAULT_BLOCKS_TEXT ", which are cheap enough for production.\n"
              "The exit status is the command's. It is 125 if recording fails, 126 if the\n"
-             "command cannot be run and 127 if it is not found. If the policy is invalid, it\n"
-             "is 2, and the command is not run.",
+             "command cannot be run and 127 if it is not found. If the policy is invalid, the\n"
+             "exit status is 2 and the command is not run.",
     .options = options,
     .examples = {
         {"sonde record -- python3 script.py", "records to python3.PID.sonde"},
@@ -63,7 +69,7 @@ static const cli_usage_t usage = {
         {"sonde record --wall -- ./server", "shows where threads spend their time, waits included"},
         {"sonde record --trace -- ./program", "records every call in an instrumented program"},
         {"sonde record --trace='libz*:*' -- python3 script.py",
-         "also records every call to libz's functions"}}};
+         "records every call to libz's functions, besides instrumented calls"}}};
 
 typedef struct parsed {
   recorder_options_t options;
@@ -103,7 +109,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case 'o': o->output = value; break;
   case KEY_malloc:
     if (parse_malloc(value, p)) break;
-    return "--malloc takes all, malloc, vm, live, livevm, off or sample:512K (a size)";
+    return "--malloc takes all, malloc, vm, live, livevm, off or " DEFAULT_BLOCKS_TEXT " (a size)";
   case KEY_sample:
     o->mode |= SENSOR_MODE_sample;
     if (!value || parse_number(value, 1, SAMPLE_HZ_MAX, &o->sample_hz)) break;
@@ -133,6 +139,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     return "";
   case KEY_COVERAGE: o->coverage = true; break;
   case KEY_FOLLOW: o->follow = true; break;
+  case KEY_FORCE: o->force = true; break;
   case KEY_LIMIT:
     if (parse_size(value, &o->limit_bytes)) break;
     return "--limit takes a size such as 500M";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The sensitive system calls that the tracer of coverage.h sees: classifies each and counts equal
- * ones. Memory follows the count of different calls, which is limited. The tracer's only thread
- * uses it.
+ * ones. Memory use is proportional to the number of different calls, which is limited. The tracer's
+ * only thread uses it.
  */
 #ifndef SONDE_RECORDER_MONITOR_COVERAGE_CALLS_H
 #define SONDE_RECORDER_MONITOR_COVERAGE_CALLS_H

@@ -3,9 +3,10 @@
  * Decides when a thread or a process uses too much CPU: a pure function of the readings, after the
  * rule of Tencent's Matrix.
  *
- * An episode begins with a reading above the limit. It is dropped when its mean use falls below
- * half of the limit. After the set time it is reported if its mean use is above the limit; then
- * nothing is reported for the same time. A gap of CPU_GAP_NS between two readings ends an episode.
+ * An episode begins with a reading above the limit. The episode is dropped when its mean use falls
+ * below half of the limit. After the set time the episode is reported if its mean use is above the
+ * limit. For the same time after a report, no other episode is reported. A gap of CPU_GAP_NS
+ * between two readings ends an episode.
  */
 #ifndef SONDE_RECORDER_MONITOR_CPU_RULES_H
 #define SONDE_RECORDER_MONITOR_CPU_RULES_H

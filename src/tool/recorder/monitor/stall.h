@@ -3,18 +3,18 @@
  * The stall monitor: a thread of the recorder that finds iterations of the program's event loops
  * that take too long.
  *
- *   1. The agent notes in shared memory when a thread of the program begins and ends an iteration:
- *      returns from a wait such as epoll_wait, and enters it again (sensor/stall).
- *   2. The monitor polls these notes ten times per threshold. While all loops wait, it sleeps.
+ *   1. The agent stores in shared memory when a thread of the program begins an iteration (returns
+ *      from a wait such as epoll_wait) and ends it (enters the wait again): sensor/stall.
+ *   2. The monitor polls that memory ten times per threshold. While all loops wait, it sleeps.
  *   3. If an iteration is unchanged since the last poll, the monitor samples the thread: its state
  *      and its stack (stall_loop.h, thread_stacks.h). sensor/stall/rules.h decides when.
  *   4. When the iteration exceeds the threshold, the monitor writes the stall with its samples, and
  *      from then on each further sample at once.
- *   5. At the end of the iteration it writes the end.
+ *   5. When the iteration ends, the monitor writes the end.
  *
- * It is in the recorder, not in the program, because another thread would change the program. The
- * recorder is the program's parent and so may read its memory under Yama's scope 1. Only the stack
- * of a running thread is captured by the thread itself, on request.
+ * The monitor is in the recorder, not in the program, because another thread would change the
+ * program. The recorder is the program's parent and so may read its memory under Yama's scope 1.
+ * Only the stack of a running thread is captured by the thread itself, on request.
  */
 #ifndef SONDE_RECORDER_MONITOR_STALL_H
 #define SONDE_RECORDER_MONITOR_STALL_H

@@ -27,7 +27,8 @@ static bool read_text(const thread_stats_files_t *files, int which, char *out, s
   return thread_file_read(files->fds[which], files->pid, files->tid, names[which], out, size);
 }
 
-#define EXITING 0x4u /* PF_EXITING of linux/sched.h */
+#define EXITING   0x4u  /* PF_EXITING of linux/sched.h */
+#define IO_WORKER 0x10u /* PF_IO_WORKER, since Linux 5.12 */
 
 /* Field 3, the state, follows the name, which may contain any character. Then: flags 9, minflt 10,
  * majflt 12, utime 14, stime 15, blocked 32 (proc(5)). */
@@ -42,7 +43,10 @@ bool thread_stats_parse_stat(const char *text, thread_stats_t *out) {
     if (end == p) return false;
     p = end;
     switch (field) {
-    case 9: out->exiting = value & EXITING; break;
+    case 9:
+      out->exiting = value & EXITING;
+      out->kernel = value & IO_WORKER;
+      break;
     case 10: out->minor_faults = value; break;
     case 12: out->major_faults = value; break;
     case 14: out->user_ticks = value; break;

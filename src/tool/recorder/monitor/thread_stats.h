@@ -17,6 +17,8 @@ typedef struct thread_facts {
   bool frozen;
   /* it runs no more code of the program */
   bool exiting;
+  /* it is an io_uring worker, which never runs code of the program */
+  bool kernel;
   /* on a CPU */
   uint64_t run_ns;
   /* waiting for a CPU; updated when it gets one */

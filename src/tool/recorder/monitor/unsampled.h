@@ -19,7 +19,7 @@
 /* The set of UNSAMPLED_GO and UNSAMPLED_IO_URING that applies to process PID now. */
 unsigned unsampled_detect(pid_t pid);
 
-/* One of them as a sentence. */
+/* The sentence that reports ONE, a bit of that set or UNSAMPLED_LOOPS. */
 const char *unsampled_text(unsigned one);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread has run if the third number of its schedstat changed, which counts how often it got a
- * CPU. A kernel without CONFIG_SCHED_INFO reports 0 or has no such file. Then every poll reads
+ * A poll reads a thread's stack only if the thread has run since the stack was last read. The
+ * thread has run if the third number of its schedstat, which counts how often it got a CPU, has
+ * changed. A kernel without CONFIG_SCHED_INFO reports 0 or has no such file. Every poll then reads
  * every stack, CPU time has steps of 10 ms, and waiting for a CPU looks like being blocked.
  *
  * Consecutive polls that find a thread at the same place become one record, which covers at most a
@@ -73,13 +74,13 @@ typedef struct watched {
   unsigned polls_settled;
   /* since it was found */
   uint64_t run_ns, runq_ns, seen_ns;
-  /* the current wait for a CPU, which runq_ns includes only after it */
+  /* length of the current wait for a CPU; the kernel adds it to runq_ns only when the wait ends */
   uint64_t queued_ns;
   /* the part of these that was written */
   uint64_t written_run_ns, written_runq_ns, written_seen_ns;
   char name[THREAD_NAME_MAX];
   thread_location_t at;
-  /* at `at`, not yet written */
+  /* time and polls at the location `at` that are not written yet */
   uint64_t time_ns, polls;
 } monitored_thread_t;
 
@@ -200,7 +201,8 @@ static bool has_run(const monitored_thread_t *t, const thread_stats_t *now) {
   return !now->slices || now->slices != t->slices;
 }
 
-/* A mutex that is being passed on has no owner for a short time, and is then not recognized. */
+/* True if the futex wait must be read again. A mutex that changes owners has no owner for a short
+ * time and does not look like a mutex, so each futex wait is read a second time. */
 static bool owner_may_differ(monitored_thread_t *t) {
   t->polls_settled++;
   return t->at.address &&
@@ -275,8 +277,9 @@ static void note_wait(thread_location_t *at, const wait_t *wait) {
   if (wait->path) snprintf(at->what, sizeof at->what, "%s", wait->path);
 }
 
-/* Counts the poll of T with the stack READ. CPU-time samples cover a thread that runs. A thread
- * that blocked but continued before it was read is not counted at this poll. */
+/* Counts this poll of T; READ has the stack that was just read. A running thread is not counted,
+ * because CPU-time samples cover it. Nor is a thread that was blocked but ran again before its
+ * stack was read. */
 static void add_stack(wall_monitor_t *m, target_t *target, monitored_thread_t *t,
                       const thread_t *read, uint64_t passed_ns) {
   thread_stats_t stats = {0};
@@ -304,8 +307,8 @@ static target_t *read_wanted(wall_monitor_t *m) {
 }
 
 /* Whether a broken walk may be due to an outdated list of mappings: a library or a thread's stack
- * may be new. Most appear early in a program's life, so the list counts as outdated when its age
- * exceeds an eighth of the time that was monitored before it was made. */
+ * may be new. New mappings become rare as a program ages. So the list counts as outdated when it is
+ * older than an eighth of the monitored time that preceded it. */
 static bool is_outdated(const wall_monitor_t *m, const target_t *target) {
   uint64_t before = m->stacks.opened_ns - m->started_ns;
   if (m->polled_ns < m->stacks.opened_ns || 8 * (m->polled_ns - m->stacks.opened_ns) < before)
@@ -363,7 +366,8 @@ static uint64_t cpu_ns(void) {
 static void *watch(void *context) {
   wall_monitor_t *m = context;
   prctl(PR_SET_NAME, "sonde-wall");
-  /* To be punctual on a busy machine. Without the right to do so, a poll stands for more time. */
+  /* The priority makes polls punctual on a busy machine. Without the right to raise it, polls are
+   * late and each covers more time. */
   (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
   for (uint64_t next = m->polled_ns; !load_acquire(&m->stop);) {
     uint64_t now = os_monotonic_ns();

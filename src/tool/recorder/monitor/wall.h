@@ -8,8 +8,8 @@
  * the last poll has the same stack, which is not read again. The CPU-time samples of
  * sensor/sample.h cover running threads. Together they account for all time of a thread.
  *
- * A poll stands for the time since the previous one, however long that is. So polls can be delayed,
- * which keeps the sampler below a tenth of a CPU.
+ * A poll represents the time since the previous poll, however long that is. So polls can be
+ * delayed, and the delays keep the sampler below a tenth of a CPU.
  */
 #ifndef SONDE_RECORDER_MONITOR_WALL_H
 #define SONDE_RECORDER_MONITOR_WALL_H

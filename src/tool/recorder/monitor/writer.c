@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/monitor/writer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -8,6 +9,8 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "base/varint.h"
+#include "os/os.h"
+#include "recorder/monitor/thread_file.h"
 #include "target/modules.h"
 
 /* Ids of writers: above the program's, with ID_BITS bits for each writer. */
@@ -31,14 +34,25 @@ typedef struct ids {
   uint32_t first;
 } ids_t;
 
+/* The events of a stream that are not written yet. */
+struct monitor_stream {
+  monitor_stream_t *next;
+  uint32_t id, sequence, records;
+  bytes_t events;
+  uint64_t base_time, last_time;
+  /* of a thread of the program; 0: the monitor's own */
+  pid_t tid;
+  char name[THREAD_NAME_MAX];
+  /* the recording says whose stream it is */
+  bool is_defined;
+};
+
 struct monitor_writer {
   recording_t *recording;
-  bytes_t tables, events;
-  uint32_t records, definitions;
-  uint64_t base_time, last_time;
-  /* of events and of tables */
-  uint32_t sequence[2];
-  uint32_t exec_index, stream;
+  bytes_t tables;
+  uint32_t definitions, table_sequence, exec_index;
+  monitor_stream_t own, *threads;
+  uint32_t thread_count;
   ids_t images, frames, nodes;
   uint8_t body[RECORD_MAX];
   uint32_t body_used;
@@ -144,7 +158,11 @@ static void follow_exec(monitor_writer_t *w) {
   if (now == w->exec_index) return;
   (void)monitor_writer_flush(w);
   w->exec_index = now;
-  w->sequence[0] = w->sequence[1] = 0;
+  w->own.sequence = w->table_sequence = 0;
+  for (monitor_stream_t *s = w->threads; s; s = s->next) {
+    s->sequence = 0;
+    s->is_defined = false;
+  }
   clear_ids(&w->images);
   clear_ids(&w->frames);
   clear_ids(&w->nodes);
@@ -156,20 +174,28 @@ void monitor_writer_begin(monitor_writer_t *w, uint8_t subtype) {
   w->subtype = subtype;
 }
 
+/* Writes the kind and the time of an event of S to OUT; returns what follows. */
+static uint8_t *put_head(monitor_stream_t *s, event_kind_t kind, uint64_t time, uint8_t *out) {
+  if (!s->records) s->base_time = s->last_time = time;
+  uint64_t delta = time > s->last_time ? time - s->last_time : 0;
+  s->last_time += delta;
+  *out++ =
+      (uint8_t)(kind | (delta < EVENT_TIME_MORE ? delta : EVENT_TIME_MORE) << EVENT_TIME_SHIFT);
+  return delta < EVENT_TIME_MORE ? out : out + varint_put(out, delta - EVENT_TIME_MORE);
+}
+
+static void add_event(monitor_writer_t *w, monitor_stream_t *s, const uint8_t *head, size_t size,
+                      size_t body_size) {
+  if (!add_record(&s->events, head, size, w->body, body_size)) return;
+  s->records++;
+  if (s->events.count > FLUSH_AT || w->tables.count > FLUSH_AT) (void)monitor_writer_flush(w);
+}
+
 void monitor_writer_end(monitor_writer_t *w) {
-  uint8_t head[32], *q = head;
-  uint64_t now = monitor_writer_now(w);
-  if (!w->records) w->base_time = w->last_time = now;
-  uint64_t delta = now > w->last_time ? now - w->last_time : 0;
-  w->last_time += delta;
-  *q++ = (uint8_t)(EVENT_EXTENDED | (delta < EVENT_TIME_MORE ? delta : EVENT_TIME_MORE)
-                                        << EVENT_TIME_SHIFT);
-  if (delta >= EVENT_TIME_MORE) q += varint_put(q, delta - EVENT_TIME_MORE);
+  uint8_t head[32], *q = put_head(&w->own, EVENT_EXTENDED, monitor_writer_now(w), head);
   *q++ = w->subtype;
   q += varint_put(q, w->body_used);
-  if (!add_record(&w->events, head, (size_t)(q - head), w->body, w->body_used)) return;
-  w->records++;
-  if (w->events.count > FLUSH_AT || w->tables.count > FLUSH_AT) (void)monitor_writer_flush(w);
+  add_event(w, &w->own, head, (size_t)(q - head), w->body_used);
 }
 
 /* ---- stacks ------------------------------------------------------------------------------- */
@@ -230,53 +256,128 @@ uint32_t monitor_writer_stack(monitor_writer_t *w, target_t *target, const threa
     }
     const module_t *m = target_module(target, f->exact ? f->pc : f->pc - 1);
     uint32_t image = m ? define_image(w, m) : 0;
-    node = define_node(w, node, define_frame(w, f->pc, image, f->exact ? FRAME_EXACT : 0));
+    bool own = f->pc == load_relaxed(&w->recording->control->trampoline_pc);
+    uint32_t flags = f->exact ? FRAME_EXACT : own ? FRAME_TRAMPOLINE : 0;
+    node = define_node(w, node, define_frame(w, f->pc, image, flags));
   }
   return node;
 }
 
+/* ---- samples of a thread ------------------------------------------------------------------ */
+
+/* Monitors have eight streams of their own. */
+#define THREAD_STREAMS (MONITOR_STREAM + 8)
+
+monitor_stream_t *monitor_writer_stream(monitor_writer_t *w, pid_t tid, const char *name) {
+  monitor_stream_t *s = calloc(1, sizeof *s);
+  if (!s) return NULL;
+  s->id = THREAD_STREAMS + w->thread_count++;
+  s->tid = tid;
+  snprintf(s->name, sizeof s->name, "%s", name);
+  s->next = w->threads;
+  w->threads = s;
+  return s;
+}
+
+static void define_stream(monitor_writer_t *w, monitor_stream_t *s) {
+  begin_body(w);
+  monitor_writer_value(w, s->id);
+  monitor_writer_value(w, (uint64_t)s->tid);
+  monitor_writer_value(w, monitor_writer_now(w));
+  monitor_writer_value(w, 0); /* as events of the thread itself */
+  monitor_writer_text(w, s->name);
+  s->is_defined = end_definition(w, TABLE_THREAD);
+}
+
+/* The time of an event in ticks. */
+static uint64_t ticks_of(const monitor_writer_t *w, uint64_t monotonic_ns) {
+  const shm_control_t *c = w->recording->control;
+  double ns = (double)(c->calibrated_ns[1] - c->calibrated_ns[0]);
+  double ticks = (double)(c->calibrated_ticks[1] - c->calibrated_ticks[0]);
+  uint64_t now_ns = os_monotonic_ns(), now = monitor_writer_now(w);
+  if (now_ns <= monotonic_ns || ns <= 0) return now;
+  uint64_t age = (uint64_t)((double)(now_ns - monotonic_ns) * ticks / ns) >> c->clock_shift;
+  return age < now ? now - age : now;
+}
+
+void monitor_stream_sample(monitor_writer_t *w, monitor_stream_t *s, uint64_t time_ns,
+                           uint64_t missed, uint32_t stack) {
+  follow_exec(w);
+  if (!s->is_defined) define_stream(w, s);
+  uint8_t head[32], *q = put_head(s, EVENT_SAMPLE, ticks_of(w, time_ns), head);
+  begin_body(w);
+  monitor_writer_value(w, missed);
+  monitor_writer_value(w, stack);
+  add_event(w, s, head, (size_t)(q - head), w->body_used);
+}
+
 /* ---- chunks ------------------------------------------------------------------------------- */
 
-static bool write_chunk(monitor_writer_t *w, chunk_type_t type, bytes_t *payload,
-                        uint32_t records) {
+static bool write_chunk(monitor_writer_t *w, chunk_header_t h, bytes_t *payload) {
+  shm_control_t *c = w->recording->control;
   if (!payload->count) return true;
   size_t size = ALIGN_UP(sizeof(chunk_header_t) + payload->count, (size_t)8);
   uint8_t *chunk = calloc(1, size);
   if (!chunk) return false;
-  chunk_header_t h = {.magic = CHUNK_MAGIC,
-                      .type = (uint16_t)type,
-                      .flags = CHUNK_CLOSED | CHUNK_COLLECTED,
-                      .size = (uint32_t)size,
-                      .used = (uint32_t)payload->count,
-                      .stream = w->stream,
-                      .sequence = w->sequence[type - CHUNK_EVENTS]++,
-                      .base_time = type == CHUNK_EVENTS ? w->base_time : monitor_writer_now(w),
-                      .close_time = monitor_writer_now(w),
-                      .exec_index = (uint16_t)w->exec_index,
-                      .records = records};
+  h.magic = CHUNK_MAGIC;
+  h.flags = CHUNK_CLOSED | CHUNK_COLLECTED;
+  h.size = (uint32_t)size;
+  h.used = (uint32_t)payload->count;
+  h.close_time = monitor_writer_now(w);
+  h.exec_index = (uint16_t)w->exec_index;
   memcpy(chunk, &h, sizeof h);
   memcpy(chunk + sizeof h, payload->items, payload->count);
   chunk_seal(chunk, size);
-  bool written = !load_relaxed(&w->recording->control->stop_reason) &&
-                 recording_append(w->recording, chunk, (uint32_t)size);
+  bool written = gap_should_write(c) && recording_append(w->recording, chunk, (uint32_t)size);
   free(chunk);
+  /* In a gap, definitions wait for its end while they fit in a chunk. */
+  bool lost = !written && gap_may_end(load_relaxed(&c->stop_reason));
+  if (lost && h.type == CHUNK_TABLES && payload->count < CHUNK_MAX_BYTES / 2) return false;
+  if (lost) add_relaxed(h.type == CHUNK_TABLES ? &c->lost_definitions : &c->lost_events, h.records);
   payload->count = 0;
+  return written;
+}
+
+static bool write_tables(monitor_writer_t *w) {
+  if (!w->tables.count) return true;
+  const chunk_header_t h = {.type = CHUNK_TABLES,
+                            .stream = w->own.id,
+                            .sequence = w->table_sequence,
+                            .base_time = monitor_writer_now(w),
+                            .records = w->definitions};
+  bool written = write_chunk(w, h, &w->tables);
+  w->table_sequence += written;
+  if (!w->tables.count) w->definitions = 0;
+  return written;
+}
+
+static bool write_events(monitor_writer_t *w, monitor_stream_t *s) {
+  if (!s->events.count) return true;
+  const chunk_header_t h = {.type = CHUNK_EVENTS,
+                            .stream = s->id,
+                            .sequence = s->sequence,
+                            .base_time = s->base_time,
+                            .records = s->records};
+  s->records = 0;
+  bool written = write_chunk(w, h, &s->events);
+  s->sequence += written;
   return written;
 }
 
 /* Definitions first, so that a reader of a growing file finds the definitions of every event. */
 bool monitor_writer_flush(monitor_writer_t *w) {
-  bool defined = write_chunk(w, CHUNK_TABLES, &w->tables, w->definitions);
-  bool written = write_chunk(w, CHUNK_EVENTS, &w->events, w->records);
-  w->records = w->definitions = 0;
-  return defined && written;
+  bool written = write_tables(w);
+  written &= write_events(w, &w->own);
+  for (monitor_stream_t *s = w->threads; s; s = s->next)
+    written &= write_events(w, s);
+  return written;
 }
 
 monitor_writer_t *monitor_writer_new(recording_t *recording, uint32_t stream) {
   monitor_writer_t *w = calloc(1, sizeof *w);
   if (!w) return NULL;
   w->recording = recording;
-  w->stream = stream;
+  w->own.id = stream;
   w->images.first = w->frames.first = w->nodes.first = (stream - MONITOR_STREAM) << ID_BITS;
   return w;
 }
@@ -284,7 +385,12 @@ monitor_writer_t *monitor_writer_new(recording_t *recording, uint32_t stream) {
 void monitor_writer_free(monitor_writer_t *w) {
   if (!w) return;
   free(w->tables.items);
-  free(w->events.items);
+  free(w->own.events.items);
+  for (monitor_stream_t *s = w->threads, *next; s; s = next) {
+    next = s->next;
+    free(s->events.items);
+    free(s);
+  }
   free_ids(&w->images);
   free_ids(&w->frames);
   free_ids(&w->nodes);

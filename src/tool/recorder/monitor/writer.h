@@ -36,6 +36,16 @@ void monitor_writer_text(monitor_writer_t *writer, const char *text);
 void monitor_writer_bytes(monitor_writer_t *writer, const void *data, size_t size);
 void monitor_writer_end(monitor_writer_t *writer);
 
+/* A stream of CPU samples of one thread of the program, beside those that the thread writes. Valid
+ * until monitor_writer_free; NULL: out of memory. */
+typedef struct monitor_stream monitor_stream_t;
+monitor_stream_t *monitor_writer_stream(monitor_writer_t *writer, pid_t tid, const char *name);
+
+/* A sample with the id of its STACK at TIME_NS of CLOCK_MONOTONIC, which also counts for the MISSED
+ * ticks before it. */
+void monitor_stream_sample(monitor_writer_t *writer, monitor_stream_t *stream, uint64_t time_ns,
+                           uint64_t missed, uint32_t stack);
+
 /* Writes all events so far to the file; false if that fails. */
 bool monitor_writer_flush(monitor_writer_t *writer);
 

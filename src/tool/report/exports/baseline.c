@@ -44,25 +44,25 @@ static int by_fingerprint(const void *left, const void *right) {
 json_object *baseline_json(const findings_t *f) {
   const finding_row_t **rows = calloc(f->count + 1, sizeof *rows);
   if (!rows) return NULL;
-  json_object *o = json_object_new_object(), *list = json_object_new_array();
+  json_object *o = json_new_object(), *list = json_new_array();
   for (size_t i = 0; i < f->count; i++)
     rows[i] = &f->rows[i];
   if (f->count) qsort(rows, f->count, sizeof *rows, by_fingerprint);
   for (size_t i = 0; i < f->count; i++) {
     char text[17];
     if (i && rows[i]->fingerprint == rows[i - 1]->fingerprint) continue;
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     snprintf(text, sizeof text, "%016" PRIx64, rows[i]->fingerprint);
     json_add_text(row, "fingerprint", text);
     json_add_text(row, "category", rows[i]->category->id);
     json_add_text(row, "function", finding_function(rows[i]));
     json_add_text(row, "arguments", rows[i]->class);
     json_add_text(row, "owner", rows[i]->owner);
-    json_object_array_add(list, row);
+    json_append(list, row);
   }
   free(rows);
   json_add_number(o, "baseline", 1);
-  json_object_object_add(o, "findings", list);
+  json_add(o, "findings", list);
   return o;
 }
 

@@ -22,7 +22,7 @@ typedef struct trace_writer {
 
 static char *text_of(const char *text) {
   json_object *o = json_new_text(text);
-  char *copy = strdup(json_object_to_json_string_ext(o, JSON_STYLE));
+  char *copy = strdup(json_print(o, JSON_STYLE));
   json_object_put(o);
   return copy;
 }

@@ -15,7 +15,7 @@ static void put_stack(const reader_t *reader, frame_names_t *names, uint32_t sta
                       FILE *out) {
   static const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *found;
-  int depth = reader_stack(reader, stack, frames, DEPTH_MAX);
+  int depth = reader_program_stack(reader, stack, frames, DEPTH_MAX);
   if (depth <= 0) fprintf(out, "[unknown]");
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
   for (int i = depth; i-- > 0;)

@@ -16,7 +16,7 @@ enum { STACKS_MAX = 8, FRAMES_MAX = 256 };
 
 /* {"text": TEXT} */
 static json_object *message(const char *text) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_text(o, "text", text);
   return o;
 }
@@ -25,7 +25,7 @@ static json_object *message(const char *text) {
 static json_object *artifact(const char *file) {
   char uri[4096];
   size_t n = 0;
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   if (*file == '/') n = (size_t)snprintf(uri, sizeof uri, "file://");
   for (; *file && n + 4 < sizeof uri; file++) {
     unsigned char c = (unsigned char)*file;
@@ -39,47 +39,46 @@ static json_object *artifact(const char *file) {
 }
 
 static json_object *location(const frame_name_t *name) {
-  json_object *o = json_object_new_object(), *logical = json_object_new_object(),
-              *list = json_object_new_array();
+  json_object *o = json_new_object(), *logical = json_new_object(), *list = json_new_array();
   if (name->file) {
-    json_object *physical = json_object_new_object(), *region = json_object_new_object();
-    json_object_object_add(physical, "artifactLocation", artifact(name->file));
+    json_object *physical = json_new_object(), *region = json_new_object();
+    json_add(physical, "artifactLocation", artifact(name->file));
     if (name->line) {
       json_add_number(region, "startLine", name->line);
-      json_object_object_add(physical, "region", region);
+      json_add(physical, "region", region);
     } else {
       json_object_put(region);
     }
-    json_object_object_add(o, "physicalLocation", physical);
+    json_add(o, "physicalLocation", physical);
   }
   json_add_text(logical, "fullyQualifiedName", name->function);
   json_add_text(logical, "kind", "function");
-  json_object_array_add(list, logical);
-  json_object_object_add(o, "logicalLocations", list);
+  json_append(list, logical);
+  json_add(o, "logicalLocations", list);
   return o;
 }
 
 static json_object *stack(const report_t *r, const audit_entry_t *s) {
   const frame_name_t *names[FRAMES_MAX];
   const record_thread_t *thread = reader_thread(r->reader, s->stream);
-  json_object *o = json_object_new_object(), *frames = json_object_new_array();
+  json_object *o = json_new_object(), *frames = json_new_array();
   int count = frame_names_of_stack(r->names, s->stack, names, FRAMES_MAX);
   for (int i = 0; i < count && i < FRAMES_MAX; i++) {
-    json_object *frame = json_object_new_object();
-    json_object_object_add(frame, "location", location(names[i]));
+    json_object *frame = json_new_object();
+    json_add(frame, "location", location(names[i]));
     if (*names[i]->library) json_add_text(frame, "module", names[i]->library);
     if (thread) json_add_number(frame, "threadId", thread->tid);
-    json_object_array_add(frames, frame);
+    json_append(frames, frame);
   }
-  json_object_object_add(o, "frames", frames);
+  json_add(o, "frames", frames);
   return o;
 }
 
 static json_object *suppressions(const policy_allowance_t *allowed) {
-  json_object *list = json_object_new_array(), *o = json_object_new_object();
+  json_object *list = json_new_array(), *o = json_new_object();
   json_add_text(o, "kind", "external");
   json_add_text(o, "justification", allowed->reason);
-  json_object_array_add(list, o);
+  json_append(list, o);
   return list;
 }
 
@@ -87,31 +86,31 @@ static void add_message(json_object *o, const finding_row_t *row) {
   char text[4096];
   snprintf(text, sizeof text, "%s: %s(%s) is called by %s", row->category->title,
            finding_function(row), row->arguments, row->owner);
-  json_object_object_add(o, "message", message(text));
+  json_add(o, "message", message(text));
 }
 
 static void add_fingerprint(json_object *o, uint64_t fingerprint) {
   char text[17];
-  json_object *prints = json_object_new_object();
+  json_object *prints = json_new_object();
   snprintf(text, sizeof text, "%016" PRIx64, fingerprint);
   json_add_text(prints, "sondeAudit/v1", text);
-  json_object_object_add(o, "partialFingerprints", prints);
+  json_add(o, "partialFingerprints", prints);
 }
 
 static json_object *new_result(const finding_row_t *row, const baseline_t *baseline) {
-  json_object *o = json_object_new_object(), *locations = json_object_new_array();
+  json_object *o = json_new_object(), *locations = json_new_array();
   json_add_text(o, "ruleId", row->category->id);
   json_add_text(o, "level", policy_level_word(row->category->level));
   add_message(o, row);
-  if (row->site) json_object_array_add(locations, location(row->site));
-  json_object_object_add(o, "locations", locations);
-  json_object_object_add(o, "stacks", json_object_new_array());
+  if (row->site) json_append(locations, location(row->site));
+  json_add(o, "locations", locations);
+  json_add(o, "stacks", json_new_array());
   json_add_number(o, "occurrenceCount", 0);
   add_fingerprint(o, row->fingerprint);
   if (baseline)
     json_add_text(o, "baselineState",
                   baseline_has(baseline, row->fingerprint) ? "unchanged" : "new");
-  if (row->allowed) json_object_object_add(o, "suppressions", suppressions(row->allowed));
+  if (row->allowed) json_add(o, "suppressions", suppressions(row->allowed));
   return o;
 }
 
@@ -123,7 +122,7 @@ static void add_stack(json_object *stacks, json_object *added) {
       json_object_put(added);
       return;
     }
-  json_object_array_add(stacks, added);
+  json_append(stacks, added);
 }
 
 static void add_to_result(json_object *o, const finding_row_t *row) {
@@ -173,14 +172,14 @@ static fingerprint_result_t *find_known(fingerprint_result_t *known, size_t coun
 
 /* A result for each fingerprint, in the order of its first row. */
 static json_object *results(const findings_t *f, const baseline_t *baseline) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   fingerprint_result_t *known = calloc(f->count + 1, sizeof *known);
   size_t count = known ? fingerprints(f, known) : 0;
   for (size_t i = 0; known && i < f->count; i++) {
     fingerprint_result_t *k = find_known(known, count, f->rows[i].fingerprint);
     if (k->row == i) {
       k->result = new_result(&f->rows[i], baseline);
-      json_object_array_add(list, k->result);
+      json_append(list, k->result);
     }
     add_to_result(k->result, &f->rows[i]);
   }
@@ -189,37 +188,36 @@ static json_object *results(const findings_t *f, const baseline_t *baseline) {
 }
 
 static json_object *rules(const policy_t *p) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; p && i < p->category_count; i++) {
     const policy_category_t *c = &p->categories[i];
-    json_object *o = json_object_new_object(), *configuration = json_object_new_object();
+    json_object *o = json_new_object(), *configuration = json_new_object();
     if (!c->enabled) {
       json_object_put(o);
       json_object_put(configuration);
       continue;
     }
     json_add_text(o, "id", c->id);
-    json_object_object_add(o, "shortDescription", message(c->title));
+    json_add(o, "shortDescription", message(c->title));
     json_add_text(configuration, "level", policy_level_word(c->level));
-    json_object_object_add(o, "defaultConfiguration", configuration);
-    json_object_array_add(list, o);
+    json_add(o, "defaultConfiguration", configuration);
+    json_append(list, o);
   }
   return list;
 }
 
 json_object *sarif_json(const findings_t *f, const baseline_t *baseline) {
-  json_object *o = json_object_new_object(), *runs = json_object_new_array(),
-              *run = json_object_new_object(), *tool = json_object_new_object(),
-              *driver = json_object_new_object();
+  json_object *o = json_new_object(), *runs = json_new_array(), *run = json_new_object(),
+              *tool = json_new_object(), *driver = json_new_object();
   json_add_text(driver, "name", "sonde");
   json_add_text(driver, "version", SONDE_VERSION);
-  json_object_object_add(driver, "rules", rules(audited_policy(f->audited)));
-  json_object_object_add(tool, "driver", driver);
-  json_object_object_add(run, "tool", tool);
-  json_object_object_add(run, "results", results(f, baseline));
-  json_object_array_add(runs, run);
+  json_add(driver, "rules", rules(audited_policy(f->audited)));
+  json_add(tool, "driver", driver);
+  json_add(run, "tool", tool);
+  json_add(run, "results", results(f, baseline));
+  json_append(runs, run);
   json_add_text(o, "$schema", SCHEMA);
   json_add_text(o, "version", "2.1.0");
-  json_object_object_add(o, "runs", runs);
+  json_add(o, "runs", runs);
   return o;
 }

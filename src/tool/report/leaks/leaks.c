@@ -174,24 +174,24 @@ static const column_t stack_columns[] = {
 static json_object *threads_json(const leaks_t *l) {
   static const char *const states[] = {"ended",   "ended",   "stopped", "stopped",
                                        "spilled", "unknown", "running"};
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   const leaks_exchange_t *x = l->exchange;
   for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
-    json_object *o = json_object_new_object();
+    json_object *o = json_new_object();
     json_add_count(o, "tid", x->threads[i].tid);
     if (x->threads[i].state <= LEAKS_THREAD_RUNNING)
       json_add_text(o, "registers", states[x->threads[i].state]);
-    json_object_array_add(list, o);
+    json_append(list, o);
   }
   return list;
 }
 
 static json_object *search_json(const report_t *r, const leaks_t *l, pid_t pid) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_number(o, "pid", pid);
   table_row_json(r, search_columns, l->exchange, o);
   json_add_flag(o, "every_block_recorded", !l->exchange->late);
-  json_object_object_add(o, "threads", threads_json(l));
+  json_add(o, "threads", threads_json(l));
   return o;
 }
 
@@ -201,35 +201,35 @@ static void add_block(const leaks_block_t *b, json_object *o) {
 }
 
 static json_object *blocks_json(const leaks_t *l) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (uint64_t i = 0; i < l->count; i++) {
     const leaks_block_t *b = &l->blocks[i];
     if (b->verdict == LEAKS_REACHED || b->verdict == LEAKS_GONE) continue;
-    json_object *o = json_object_new_object();
+    json_object *o = json_new_object();
     json_add_address(o, "address", b->address);
     add_block(b, o);
     json_add_count(o, "stack", l->stacks[i]);
-    json_object_array_add(list, o);
+    json_append(list, o);
   }
   return list;
 }
 
 json_object *leaks_json(const report_t *r, const leaks_t *l, pid_t pid) {
-  json_object *o = search_json(r, l, pid), *reached = json_object_new_object();
+  json_object *o = search_json(r, l, pid), *reached = json_new_object();
   const table_t stacks = {TABLE(stack_columns, l->by_stack, l->by_stack_count)};
   table_row_json(r, result_columns, l, o);
   for (int i = LEAKS_BY_REGISTER; i < LEAKS_HOLDERS; i++)
     if (i != LEAKS_BY_TLS)
       json_add_count(reached, leaks_holder_name((leaks_holder_t)i), l->holders[i]);
-  json_object_object_add(o, "reached_from", reached);
-  json_object_object_add(o, "stacks", table_json(r, &stacks, r->top));
-  json_object_object_add(o, "blocks", blocks_json(l));
+  json_add(o, "reached_from", reached);
+  json_add(o, "stacks", table_json(r, &stacks, r->top));
+  json_add(o, "blocks", blocks_json(l));
   return o;
 }
 
 static json_object *referrer_json(const report_t *r, const leaks_t *l, pid_t pid,
                                   const leaks_referrer_t *referrer) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   leaks_place_t p;
   leaks_place(r, l, pid, referrer, &p);
   json_add_text(o, "kind", leaks_holder_name(p.holder));
@@ -241,7 +241,7 @@ static json_object *referrer_json(const report_t *r, const leaks_t *l, pid_t pid
   if (!holder) return o;
   json_add_address(o, "block", holder->address);
   add_block(holder, o);
-  json_object_object_add(o, "frames", report_frames_json(r, l->stacks[holder - l->blocks], NULL));
+  json_add(o, "frames", report_frames_json(r, l->stacks[holder - l->blocks], NULL));
   return o;
 }
 
@@ -249,13 +249,13 @@ json_object *leaks_block_json(const report_t *r, const leaks_t *l, pid_t pid,
                               const leaks_block_t *b) {
   uint64_t count;
   const leaks_referrer_t *all = referrers_of(l, &count);
-  json_object *o = search_json(r, l, pid), *list = json_object_new_array();
+  json_object *o = search_json(r, l, pid), *list = json_new_array();
   json_add_address(o, "address", b->address);
   add_block(b, o);
-  json_object_object_add(o, "frames", report_frames_json(r, l->stacks[b - l->blocks], NULL));
+  json_add(o, "frames", report_frames_json(r, l->stacks[b - l->blocks], NULL));
   for (uint64_t i = 0; i < count; i++)
-    json_object_array_add(list, referrer_json(r, l, pid, &all[i]));
-  json_object_object_add(o, "referrers", list);
+    json_append(list, referrer_json(r, l, pid, &all[i]));
+  json_add(o, "referrers", list);
   json_add_count(o, "more_referrers", l->exchange->referrers_over);
   return o;
 }

@@ -70,7 +70,7 @@ static void print_program(const audited_program_t *p, FILE *out) {
   fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",
           report_count(a->calls, text), a->count);
   fprintf(out,
-          "  functions  %" PRIu32 " audited; no library of the program has %" PRIu32 " others\n",
+          "  functions  %" PRIu32 " audited; %" PRIu32 " others are in no library of the program\n",
           a->flat->function_count - absent_functions(a), absent_functions(a));
   if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls cannot be decoded\n", a->damaged);
 }
@@ -160,6 +160,10 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   int status = ((section_state_t *)state)->status;
   if (status == 0) status = findings_make(&f, all);
   print_head(r, all, out);
+  completeness_t complete = {0};
+  for (size_t k = 0; status == 0 && k < f.count; k++)
+    report_add_stack(&f.rows[k].by->report, &complete, f.rows[k].sighting->stack, 1);
+  report_completeness_text(&complete, "the findings", out);
   size_t i = 0;
   while (status == 0 && i < f.count && !f.rows[i].allowed)
     i = print_rows(r, &f, i, out);
@@ -178,7 +182,7 @@ static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   char fingerprint[17];
   const report_t *r = &row->by->report;
   const record_thread_t *thread = reader_thread(r->reader, row->sighting->stream);
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
   json_add_text(o, "category", row->category->id);
   json_add_text(o, "level", policy_level_word(row->category->level));
@@ -194,50 +198,50 @@ static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   if (row->too_early) json_add_text(o, "too_early", row->too_early);
   if (all->count > 1) json_add_number(o, "program", reader_program(r->reader));
   json_add_text(o, "fingerprint", fingerprint);
-  json_object_object_add(o, "frames", report_frames_json(r, row->sighting->stack, NULL));
+  json_add(o, "frames", report_frames_json(r, row->sighting->stack, NULL));
   return o;
 }
 
 static json_object *limits_json(const audit_t *a) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; i < a->policy->limit_count; i++) {
-    json_object *o = json_object_new_object();
+    json_object *o = json_new_object();
     json_add_text(o, "category", a->policy->limits[i].category);
     json_add_number(o, "calls", (int64_t)a->policy->limits[i].calls);
     json_add_number(o, "window_ns", (int64_t)a->policy->limits[i].window_ns);
     json_add_number(o, "exceeded", (int64_t)a->limits[i].exceeded);
-    json_object_array_add(list, o);
+    json_append(list, o);
   }
   return list;
 }
 
 static json_object *absent_json(const audit_t *a) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (uint32_t i = 0; i < a->flat->function_count; i++)
-    if (!a->reached[i]) json_object_array_add(list, json_new_text(audit_function_name(a, i)));
+    if (!a->reached[i]) json_append(list, json_new_text(audit_function_name(a, i)));
   return list;
 }
 
 /* Limits, absent functions and coverage of one program. */
 static void add_rest(const audited_program_t *p, json_object *o) {
   const audit_t *a = p->audit;
-  if (a->coverage.recorded) json_object_object_add(o, "coverage", coverage_json(&p->report, a));
+  if (a->coverage.recorded) json_add(o, "coverage", coverage_json(&p->report, a));
   if (!a->policy) return;
-  json_object_object_add(o, "limits", limits_json(a));
-  json_object_object_add(o, "not_present", absent_json(a));
+  json_add(o, "limits", limits_json(a));
+  json_add(o, "not_present", absent_json(a));
 }
 
 static json_object *programs_json(const audited_t *all) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; i < all->count; i++) {
     const audited_program_t *p = &all->programs[i];
-    json_object *o = json_object_new_object();
+    json_object *o = json_new_object();
     json_add_number(o, "program", reader_program(p->report.reader));
     report_program_json(&p->report, o);
     json_add_number(o, "calls", (int64_t)p->audit->calls);
     json_add_number(o, "damaged", (int64_t)p->audit->damaged);
     add_rest(p, o);
-    json_object_array_add(list, o);
+    json_append(list, o);
   }
   return list;
 }
@@ -247,18 +251,18 @@ static json_object *make_json(const report_t *r, void *state) {
   findings_t f = {0};
   json_object *o = NULL;
   if (((section_state_t *)state)->status == 0 && findings_make(&f, all) == 0) {
-    json_object *rows = json_object_new_array();
+    json_object *rows = json_new_array();
     uint64_t damaged = 0;
     for (size_t i = 0; i < all->count; i++)
       damaged += all->programs[i].audit->damaged;
-    o = json_object_new_object();
+    o = json_new_object();
     json_add_number(o, "calls", (int64_t)audited_calls(all));
     json_add_number(o, "damaged", (int64_t)damaged);
     for (size_t i = 0; i < f.count; i++)
-      json_object_array_add(rows, row_json(all, &f.rows[i]));
-    json_object_object_add(o, "findings", rows);
+      json_append(rows, row_json(all, &f.rows[i]));
+    json_add(o, "findings", rows);
     add_rest(&all->programs[all->count - 1], o);
-    if (all->count > 1) json_object_object_add(o, "programs", programs_json(all));
+    if (all->count > 1) json_add(o, "programs", programs_json(all));
     if (all->left_out) json_add_number(o, "programs_left_out", all->left_out);
   }
   findings_free(&f);

@@ -127,7 +127,7 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
 static json_object *call_json(const report_t *r, const audit_t *a, const coverage_call_t *call) {
   char words[WORDS_MAX];
   const policy_category_t *category;
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_text(o, "class", class_words[call->class]);
   json_add_text(o, "call", call->call->name);
   audit_words_of(call->call->arguments, call->arguments, call->arguments_size, words, sizeof words);
@@ -140,25 +140,25 @@ static json_object *call_json(const report_t *r, const audit_t *a, const coverag
   if (call->stack) {
     const frame_name_t *site = frame_names_owner(r->names, call->stack);
     if (site && !site->system) json_add_text(o, "module", site->library);
-    json_object_object_add(o, "frames", report_frames_json(r, call->stack, NULL));
+    json_add(o, "frames", report_frames_json(r, call->stack, NULL));
   }
   return o;
 }
 
 json_object *coverage_json(const report_t *r, const audit_t *a) {
   const coverage_t *c = &a->coverage;
-  json_object *o = json_object_new_object(), *calls = json_object_new_array();
+  json_object *o = json_new_object(), *calls = json_new_array();
   json_add_number(o, "possible", (int64_t)coverage_possible(c));
   for (int i = 1; i < COVERAGE_CLASSES; i++)
     json_add_number(o, class_words[i], (int64_t)c->totals[i]);
-  json_object_object_add(o, "ratio", json_object_new_double(coverage_ratio(c)));
+  json_add(o, "ratio", json_object_new_double(coverage_ratio(c)));
   json_add_number(o, "io_uring", (int64_t)c->io_uring_ops);
   json_add_number(o, "other_architecture", (int64_t)c->other_abi_calls);
   json_add_number(o, "unobserved_threads", (int64_t)c->unobserved_threads);
   json_add_flag(o, "detached", c->detached);
   json_add_flag(o, "complete", c->ended && !c->damaged);
   for (size_t i = 0; i < c->count; i++)
-    json_object_array_add(calls, call_json(r, a, &c->calls[i]));
-  json_object_object_add(o, "system_calls", calls);
+    json_append(calls, call_json(r, a, &c->calls[i]));
+  json_add(o, "system_calls", calls);
   return o;
 }

@@ -4,6 +4,7 @@
  * exceeded the limit of `--cpu`.
  */
 #include "analysis/cpu.h"
+#include "analysis/summary/summary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,6 +19,8 @@ enum { BRIEF_ROWS = 3 };
 static const column_t thread_columns[] = {
     {"cpu_ns", "CPU time", UNIT_SECONDS, FIELD(cpu_sum_t, run_ns)},
     {NULL, "of a CPU", UNIT_SHARE, FIELD(cpu_sum_t, run_ns), BASE(cpu_sum_t, seen_ns)},
+    {"sampled_ns", "sampled", UNIT_SHARE, FIELD(cpu_sum_t, sampled_ns), BASE(cpu_sum_t, run_ns)},
+    {"unsampled_ns", NULL, UNIT_COUNT, FIELD(cpu_sum_t, unsampled_ns)},
     {"waited_for_cpu_ns", "waiting for a CPU", UNIT_SECONDS, FIELD(cpu_sum_t, runq_ns)},
     {"wakeups", "wake-ups/s", UNIT_RATE, FIELD(cpu_sum_t, wakeups), BASE(cpu_sum_t, seen_ns)},
     {"seen_ns", NULL, UNIT_COUNT, FIELD(cpu_sum_t, seen_ns)},
@@ -92,6 +95,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   cpu_use_t *u = state;
   size_t most = r->brief ? BRIEF_ROWS : r->top;
   int status = 0;
+  if (!cpu_use_complete(u, r->cpu_time)) return SONDE_ENOMEM;
   const table_t threads = threads_of(u);
   fprintf(out, "\n%sCPU use%s\n  program    %.2f s of CPU time\n\n", r->bold, r->plain,
           seconds(u->process_ns));
@@ -101,28 +105,40 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   return status;
 }
 
+static json_object *threads_json(const report_t *r, const cpu_use_t *u, const table_t *threads) {
+  json_object *rows = table_json(r, threads, r->top);
+  for (size_t i = 0; i < json_object_array_length(rows); i++)
+    if (u->sums[i].times)
+      json_add(json_object_array_get_idx(rows, i), "unsampled",
+               report_unsampled_json(u->sums[i].times));
+  return rows;
+}
+
 static json_object *make_json(const report_t *r, void *state) {
   cpu_use_t *u = state;
+  if (!cpu_use_complete(u, r->cpu_time)) return NULL;
   const table_t threads = threads_of(u);
-  json_object *o = json_object_new_object(), *episodes = json_object_new_array();
+  json_object *o = json_new_object(), *episodes = json_new_array();
   json_add_count(o, "cpu_ns", u->process_ns);
-  json_object_object_add(o, "threads", table_json(r, &threads, r->top));
+  json_add(o, "threads", threads_json(r, u, &threads));
   for (size_t i = 0; i < u->episode_count; i++) {
-    json_object *episode = json_object_new_object();
+    json_object *episode = json_new_object();
     episode_view_t view = view_of(r, u, &u->episodes[i]);
     table_row_json(r, episode_columns, &u->episodes[i], episode);
     tree_add_json(&view.report, fill_tree, &view, episode);
-    json_object_array_add(episodes, episode);
+    json_append(episodes, episode);
   }
-  json_object_object_add(o, "episodes", episodes);
+  json_add(o, "episodes", episodes);
   return o;
 }
 
 static bool add_event(void *state, const record_event_t *e) { return cpu_use_add(state, e); }
 
+/* Samples come with the CPU time of each thread, but the summary shows it only after --cpu. */
 static bool has_data(const report_t *r, void *state) {
-  (void)r;
-  return ((const cpu_use_t *)state)->sum_count != 0;
+  if (((const cpu_use_t *)state)->sum_count) return true;
+  bool is_sampled = reader_header(r->reader)->mode & RECORD_SAMPLES && !is_summary(r->reader);
+  return !r->brief && is_sampled && r->cpu_time && r->cpu_time->count;
 }
 
 static void end(void *state) { cpu_use_free(state); }

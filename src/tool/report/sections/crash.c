@@ -3,6 +3,7 @@
  * Section `crash`: the signal that ended the program, and the last stack of every thread.
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,15 @@ static bool add_event(void *state, const record_event_t *e) {
   return true;
 }
 
+/* Faults have an address, which may be 0; signals from kill(2), and general protection faults
+ * (SI_KERNEL), have none. */
+static bool has_address(const crash_t *c) {
+  enum { FIRST_OTHER_CODE = 0x80 };
+  bool fault = c->number == SIGSEGV || c->number == SIGBUS || c->number == SIGILL ||
+               c->number == SIGFPE || c->number == SIGTRAP;
+  return fault && (int32_t)c->code > 0 && c->code < FIRST_OTHER_CODE;
+}
+
 static bool has_data(const report_t *r, void *state) {
   (void)r;
   return ((const crash_t *)state)->number != 0;
@@ -68,7 +78,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     return 0;
   }
   fprintf(out, "  %s", report_signal_name(c->number));
-  if (c->address) fprintf(out, " at address 0x%" PRIx64, c->address);
+  if (has_address(c)) fprintf(out, " at address 0x%" PRIx64, c->address);
   fprintf(out, ", %.6f s after the start, in thread %" PRIu64 "\n",
           (double)reader_ns(r->reader, c->time) / 1e9, c->crashed.tid);
   report_stack_text(r, c->crashed.stack, out);
@@ -87,28 +97,28 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 
 static json_object *thread_json(const report_t *r, const last_thread_t *t) {
   bool complete = false;
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_count(o, "tid", t->tid);
-  if (t->name[0]) json_object_object_add(o, "name", json_new_text(t->name));
-  if (t->state) json_object_object_add(o, "state", json_object_new_string_len(&t->state, 1));
-  json_object_object_add(o, "frames", report_frames_json(r, t->stack, &complete));
+  if (t->name[0]) json_add(o, "name", json_new_text(t->name));
+  if (t->state) json_add(o, "state", json_object_new_string_len(&t->state, 1));
+  json_add(o, "frames", report_frames_json(r, t->stack, &complete));
   json_add_flag(o, "complete", complete);
   return o;
 }
 
 static json_object *make_json(const report_t *r, void *state) {
   const crash_t *c = state;
-  json_object *o = json_object_new_object(), *threads = json_object_new_array();
+  json_object *o = json_new_object(), *threads = json_new_array();
   if (c->number) {
     json_add_count(o, "signal", c->number);
-    json_object_object_add(o, "code", json_object_new_int((int)(uint32_t)c->code));
-    if (c->address) json_add_address(o, "address", c->address);
+    json_add(o, "code", json_object_new_int((int)(uint32_t)c->code));
+    if (has_address(c)) json_add_address(o, "address", c->address);
     json_add_count(o, "time_ns", reader_ns(r->reader, c->time));
-    json_object_array_add(threads, thread_json(r, &c->crashed));
+    json_append(threads, thread_json(r, &c->crashed));
   }
   for (size_t i = 0; i < c->count; i++)
-    json_object_array_add(threads, thread_json(r, &c->items[i]));
-  json_object_object_add(o, "threads", threads);
+    json_append(threads, thread_json(r, &c->items[i]));
+  json_add(o, "threads", threads);
   return o;
 }
 

@@ -8,11 +8,15 @@
 #include "analysis/summary/summary.h"
 #include "report/json.h"
 #include "report/report.h"
+#include "report/sections/seccomp.h"
 
-static void print_end(const record_header_t *h, FILE *out) {
+static void print_end(const reader_t *reader, FILE *out) {
+  const record_header_t *h = reader_header(reader);
   int status = (int)h->exit_status;
   if (h->state != RECORD_FINISHED)
-    fprintf(out, "unfinished: still running, or the recorder was killed");
+    fprintf(out, reader_recorder_loss(reader)
+                     ? "incomplete: the recorder was killed"
+                     : "unfinished: still running, or the recorder was killed");
   else if (h->exit_status == RECORD_STATUS_UNKNOWN)
     fprintf(out, "ended");
   else if (WIFEXITED(status))
@@ -24,8 +28,17 @@ static void print_end(const record_header_t *h, FILE *out) {
 static void print_missing(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   const reader_damage_t *d = reader_damage(reader);
-  if (h->stop_reason)
+  reader_loss_t loss = reader_recorder_loss(reader);
+  if (loss)
+    fprintf(out, "  missing    the recorder was killed: stalls, waits, CPU use, the last live\n"
+                 "             blocks and the exit status after that\n");
+  if (loss == READER_LOST_NEWEST)
+    fprintf(out, "  missing    the newest events of each thread, up to 256 KB\n");
+  if (h->stop_reason && h->stop_reason != RECORD_STOP_RECORDER)
     fprintf(out, "  missing    recording stopped early: %s\n", record_stop_text(h->stop_reason));
+  if (h->gaps > (h->stop_reason ? 1 : 0))
+    fprintf(out, "  missing    the events of %.1f s, in which the file could not be written: %s\n",
+            (double)h->gaps_ns / 1e9, record_stop_text(h->gap_reason));
   if (h->lost_events)
     fprintf(out, "  missing    %" PRIu64 " events could not be written\n", h->lost_events);
   if (h->lost_stacks)
@@ -34,8 +47,8 @@ static void print_missing(const reader_t *reader, FILE *out) {
     fprintf(out, "  missing    %" PRIu64 " definitions of stacks and frames\n",
             h->lost_definitions + d->missing_definitions);
   if (d->dropped_chunks)
-    fprintf(out, "  missing    %" PRIu64 " chunks of the oldest events, overwritten (--limit)\n",
-            d->dropped_chunks);
+    fprintf(out, "  missing    %" PRIu64 " chunks of events before %.3f s, overwritten (--limit)\n",
+            d->dropped_chunks, (double)reader_ns(reader, d->complete_from) / 1e9);
   if (d->damaged_chunks || d->bad_records || d->missing_chunks)
     fprintf(out,
             "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
@@ -71,7 +84,8 @@ static void print_argument(const char *text, size_t most, FILE *out) {
   }
 }
 
-static void print_command(const reader_t *reader, FILE *out) {
+void report_command_text(const report_t *r, FILE *out) {
+  const reader_t *reader = r->reader;
   const char *argument;
   for (uint32_t i = 1; (argument = reader_argument(reader, i)) && i < 12; i++) {
     if (i > 1) fputc(' ', out);
@@ -82,32 +96,42 @@ static void print_command(const reader_t *reader, FILE *out) {
 
 void report_program_text(const report_t *r, FILE *out) {
   fprintf(out, "\n  program %-3" PRIu32 "", reader_program(r->reader));
-  print_command(r->reader, out);
+  report_command_text(r, out);
   print_missing(r->reader, out);
+  seccomp_text(r->reader, out);
 }
 
 void report_head_text(const report_t *r, FILE *out) {
   const record_header_t *h = reader_header(r->reader);
   fprintf(out, "%s%s%s\n", r->bold, r->path, r->plain);
   fprintf(out, "  program    ");
-  print_command(r->reader, out);
+  report_command_text(r, out);
   double seconds = (double)(h->end_monotonic_ns - h->start_monotonic_ns) / 1e9;
   fprintf(out, "  process    %" PRIu32 ", %.3f s%s, ", h->pid, seconds,
-          h->state == RECORD_FINISHED ? "" : " so far");
-  print_end(h, out);
-  size_t threads;
-  reader_threads(r->reader, &threads);
-  if (threads) fprintf(out, "; %zu thread%s in the recording", threads, threads == 1 ? "" : "s");
+          h->state == RECORD_FINISHED || reader_recorder_loss(r->reader) ? "" : " so far");
+  print_end(r->reader, out);
+  uint64_t threads = cpu_time_threads(r->cpu_time, r->reader);
+  if (threads) fprintf(out, "; %" PRIu64 " thread%s", threads, threads == 1 ? "" : "s");
   fputc('\n', out);
   print_missing(r->reader, out);
+  seccomp_text(r->reader, out);
   print_program(r->reader, out);
 }
 
 static json_object *missing_json(const reader_t *reader) {
   const record_header_t *h = reader_header(reader);
   const reader_damage_t *d = reader_damage(reader);
-  json_object *o = json_object_new_object();
-  if (h->stop_reason) json_add_text(o, "stopped", record_stop_text(h->stop_reason));
+  json_object *o = json_new_object();
+  reader_loss_t loss = reader_recorder_loss(reader);
+  if (loss) json_add_flag(o, "recorder", true);
+  if (loss == READER_LOST_NEWEST) json_add_flag(o, "newest_events", true);
+  if (h->stop_reason && h->stop_reason != RECORD_STOP_RECORDER)
+    json_add_text(o, "stopped", record_stop_text(h->stop_reason));
+  json_add_number(o, "gaps", h->gaps);
+  if (h->gaps) {
+    json_add_number(o, "gaps_ns", (int64_t)h->gaps_ns);
+    json_add_text(o, "gap_reason", record_stop_text(h->gap_reason));
+  }
   json_add_number(o, "events", (int64_t)h->lost_events);
   json_add_number(o, "stacks", (int64_t)h->lost_stacks);
   json_add_number(o, "definitions", (int64_t)(h->lost_definitions + d->missing_definitions));
@@ -119,31 +143,41 @@ static json_object *missing_json(const reader_t *reader) {
   return o;
 }
 
-static void add_command(const reader_t *reader, json_object *o) {
-  json_object *arguments = json_object_new_array();
+static void add_missing(const reader_t *reader, json_object *o) {
+  const reader_damage_t *d = reader_damage(reader);
+  if (d->dropped_chunks) json_add_count(o, "complete_from_ns", reader_ns(reader, d->complete_from));
+  json_add(o, "missing", missing_json(reader));
+}
+
+void report_command_json(const report_t *r, json_object *o) {
+  const reader_t *reader = r->reader;
+  json_object *arguments = json_new_array();
   const char *argument;
   for (uint32_t i = 1; (argument = reader_argument(reader, i)); i++)
-    json_object_array_add(arguments, json_new_text(argument));
+    json_append(arguments, json_new_text(argument));
   if ((argument = reader_argument(reader, 0))) json_add_text(o, "exe", argument);
-  json_object_object_add(o, "arguments", arguments);
+  json_add(o, "arguments", arguments);
 }
 
 void report_program_json(const report_t *r, json_object *o) {
-  add_command(r->reader, o);
-  json_object_object_add(o, "missing", missing_json(r->reader));
+  report_command_json(r, o);
+  add_missing(r->reader, o);
+  seccomp_json(r->reader, o);
 }
 
 void report_head_json(const report_t *r, json_object *o) {
   const record_header_t *h = reader_header(r->reader);
   json_add_number(o, "pid", h->pid);
-  add_command(r->reader, o);
+  report_command_json(r, o);
   json_add_flag(o, "finished", h->state == RECORD_FINISHED);
   if (h->state == RECORD_FINISHED && h->exit_status != RECORD_STATUS_UNKNOWN)
     json_add_number(o, "wait_status", h->exit_status);
+  json_add_number(o, "threads", (int64_t)cpu_time_threads(r->cpu_time, r->reader));
   json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
   if (reader_programs(r->reader) > 1) {
     json_add_number(o, "program", reader_program(r->reader));
     json_add_number(o, "programs", reader_programs(r->reader));
   }
-  json_object_object_add(o, "missing", missing_json(r->reader));
+  add_missing(r->reader, o);
+  seccomp_json(r->reader, o);
 }

@@ -6,97 +6,21 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "analysis/summary/summary.h"
+#include "analysis/malloc/estimate.h"
 #include "report/json.h"
+#include "report/sections/malloc_totals.h"
 #include "report/table.h"
 #include "report/tree.h"
 #include "sonde/status.h"
 
 enum { BRIEF_ROWS = 5 };
 
-/* True if the recording has snapshots of live blocks and no events: its peak is unknown. */
-static bool has_snapshots_only(const replay_t *p) { return p->snapshots && !p->events; }
-
-/* ---- totals ------------------------------------------------------------------------------- */
-
-static double seconds_at(const report_t *r, uint64_t ticks) {
-  return (double)reader_ns(r->reader, ticks) / 1e9;
-}
-
-static void print_count(const char *label, uint64_t count, const char *what, FILE *out) {
-  char text[24];
-  if (count) fprintf(out, "  %-10s %s %s\n", label, report_count(count, text), what);
-}
-
-static void print_window(const report_t *r, FILE *out) {
-  const replay_t *p = r->replay;
-  if (is_summary(r->reader) && (r->window->from_ns || r->window->to_ns))
-    fprintf(
-        out,
-        "  summary    growth covers %.3f s to %.3f s, the times in the summary; the rest covers "
-        "the whole run\n",
-        seconds_at(r, p->window_from), seconds_at(r, p->window_to ? p->window_to : p->last_time));
-}
-
-static void print_amounts(const report_t *r, FILE *out) {
-  const replay_t *p = r->replay;
-  char a[24], b[24], c[24], d[24];
-  if (p->sampled)
-    fprintf(out, "  sampled    %s recorded calls; numbers are estimates\n",
-            report_count(p->events, a));
-  if (p->events)
-    fprintf(out, "  allocated  %s in %s calls; %s frees, %s reallocs\n",
-            report_bytes((int64_t)p->allocated.bytes, a),
-            report_count(p->allocated.count - p->reallocs, b), report_count(p->frees, c),
-            report_count(p->reallocs, d));
-  print_count("snapshots", p->snapshots, "of the live blocks; the mode 'live' records no history",
-              out);
-  fprintf(out, "  %-10s %s in %s blocks, %.3f s after the start\n",
-          has_snapshots_only(p) ? "largest" : "peak", report_bytes((int64_t)p->at_peak.bytes, a),
-          report_count(p->at_peak.count, b), seconds_at(r, p->peak_time));
-  fprintf(out, "  never freed  %s in %s blocks\n", report_bytes((int64_t)p->live.bytes, a),
-          report_count(p->live.count, b));
-  double share = p->allocated.count ? 100.0 * (double)p->temporary / (double)p->allocated.count : 0;
-  if (p->events)
-    fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
-            report_count(p->temporary, a), share);
-}
-
-static void print_gaps(const report_t *r, FILE *out) {
-  const replay_t *p = r->replay;
-  if (p->incomplete)
-    print_count("earlier", p->prerecording_frees, "frees of blocks allocated before the recording",
-                out);
-  if (p->blocks_until)
-    fprintf(out, "  recorded   until %.3f s; blocks freed later count as never freed\n",
-            seconds_at(r, p->blocks_until));
-  print_count("untracked", p->untracked, "blocks were live when the recording mode changed", out);
-  print_count("invalid", p->unknown_frees, "frees of addresses that were not allocated", out);
-  print_count("invalid", p->double_frees, "frees of blocks that were already freed", out);
-  print_count("reused", p->address_reuses, "addresses were allocated again without a recorded free",
-              out);
-}
-
-static void print_depths(const report_t *r, FILE *out) {
-  char a[24];
-  depths_t depths;
-  depths_of(r->replay, &depths);
-  uint64_t all = depths.undefined;
-  for (int i = 0; i < DEPTHS; i++)
-    all += depths.allocations[i];
-  double share = all ? 100.0 * (double)depths.complete / (double)all : 100.0;
-  fprintf(out,
-          "  stacks     %s distinct; median depth %" PRIu32 ", maximum %" PRIu32
-          "; %.2f %% complete\n",
-          report_count(r->replay->stack_count, a), depths_quantile(&depths, 0.5), depths.deepest,
-          share);
-}
-
 /* ---- functions, libraries, stacks --------------------------------------------------------- */
 
 /* A row: totals of a stack, or of all stacks that a function or library owns. */
 typedef struct malloc_row {
   counts_t amount; /* by the report's measure */
+  uint64_t error;  /* of its bytes, if blocks were sampled */
   const char *key;
   uint64_t stacks;
   stack_totals_t totals;
@@ -112,8 +36,10 @@ typedef struct malloc_rows {
 static const column_t row_columns[] = {
     {NULL, "bytes", UNIT_BYTES, FIELD(malloc_row_t, amount.bytes)},
     {NULL, "share", UNIT_SHARE, FIELD(malloc_row_t, amount.bytes)},
+    {"error_bytes", "error", UNIT_ERROR, FIELD(malloc_row_t, error),
+     BASE(malloc_row_t, amount.bytes)},
     {NULL, "blocks", UNIT_COUNT, FIELD(malloc_row_t, amount.count)},
-    {"function", "function", UNIT_TEXT, FIELD(malloc_row_t, key)},
+    {"function", "function", UNIT_NAME, FIELD(malloc_row_t, key)},
     {"allocated", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.allocated)},
     {"peak", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.at_peak)},
     {"live", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.live)},
@@ -122,10 +48,19 @@ static const column_t row_columns[] = {
     {"stacks", NULL, UNIT_COUNT, FIELD(malloc_row_t, stacks)},
     {0}};
 enum { COLUMNS = sizeof row_columns / sizeof *row_columns };
-enum { COLUMN_AMOUNT, COLUMN_SHARE, COLUMN_BLOCKS, COLUMN_KEY, COLUMN_LAST = COLUMNS - 2 };
+enum {
+  COLUMN_AMOUNT,
+  COLUMN_SHARE,
+  COLUMN_ERROR,
+  COLUMN_BLOCKS,
+  COLUMN_KEY,
+  COLUMN_LAST = COLUMNS - 2
+};
 
-static void make_columns(row_kind_t kind, measure_t measure, column_t *out) {
+static void make_columns(const report_t *r, row_kind_t kind, column_t *out) {
+  const measure_t measure = r->measure;
   memcpy(out, row_columns, sizeof row_columns);
+  if (r->replay->sample_bytes <= 1) table_hide(out, "error_bytes");
   if (measure == MEASURE_GROWTH) out[COLUMN_BLOCKS].unit = UNIT_CHANGE;
   if (measure == MEASURE_TEMPORARY) {
     out[COLUMN_AMOUNT].heading = "allocations";
@@ -134,12 +69,14 @@ static void make_columns(row_kind_t kind, measure_t measure, column_t *out) {
   }
   if (kind == ROW_LIBRARY) {
     out[COLUMN_KEY].key = "module";
+    out[COLUMN_KEY].unit = UNIT_TEXT;
     out[COLUMN_KEY].heading = "library";
   }
   if (kind == ROW_STACK) {
     out[COLUMN_KEY] = (column_t){"stack", "stack", UNIT_STACK, FIELD(malloc_row_t, totals.stack)};
     out[COLUMN_LAST] = (column_t){"frees", NULL, UNIT_COUNT, FIELD(malloc_row_t, totals.frees)};
   }
+  malloc_hide_unknown(r, out);
 }
 
 static uint64_t whole_of(const replay_t *p, measure_t measure) {
@@ -164,7 +101,9 @@ static bool start_rows(malloc_rows_t *rows, const report_t *r, size_t count) {
 
 static malloc_row_t row_of(const report_t *r, const stack_totals_t *totals, const char *key,
                            uint64_t stacks) {
-  return (malloc_row_t){counts_of(totals, r->measure), key, stacks, *totals};
+  counts_t amount = counts_of(totals, r->measure);
+  uint64_t error = estimate_error(amount, r->replay->sample_bytes).bytes;
+  return (malloc_row_t){amount, error, key, stacks, *totals};
 }
 
 static const char *owner_of(const report_t *r, const stack_totals_t *s, row_kind_t kind) {
@@ -221,17 +160,24 @@ static const char *title_of(const replay_t *p, measure_t measure) {
                                                           : titles[measure];
 }
 
+/* What the numbers below a title cover. */
+static const char *note_of(const report_t *r) {
+  bool live = r->measure == MEASURE_PEAK || r->measure == MEASURE_LIVE;
+  if (live && malloc_covered_from(r)) return ", of the blocks allocated in the time covered";
+  return r->replay->sample_bytes ? " (estimated)" : "";
+}
+
 static int print_rows(const report_t *r, row_kind_t kind, FILE *out) {
   static const char *const names[] = {"function", "library", "stack"};
   static const char *const plurals[] = {"functions", "libraries", "stacks"};
   malloc_rows_t rows;
   column_t columns[COLUMNS];
   bool good = make_rows(r, kind, &rows);
-  make_columns(kind, r->measure, columns);
+  make_columns(r, kind, columns);
   const table_t table = table_of(r, &rows, columns);
-  if (good) {
-    fprintf(out, "\n%s%s, by %s%s\n", r->bold, title_of(r->replay, r->measure), names[kind],
-            r->plain);
+  if (good && (rows.count || !malloc_covered_from(r))) {
+    fprintf(out, "\n%s%s, by %s%s%s\n", r->bold, title_of(r->replay, r->measure), names[kind],
+            note_of(r), r->plain);
     table_text(r, &table, r->brief && rows.shown > BRIEF_ROWS ? BRIEF_ROWS : rows.shown,
                plurals[kind], out);
   }
@@ -243,10 +189,10 @@ static bool add_rows_json(const report_t *r, row_kind_t kind, const char *key, j
   malloc_rows_t rows;
   column_t columns[COLUMNS];
   bool good = make_rows(r, kind, &rows);
-  make_columns(kind, r->measure, columns);
+  make_columns(r, kind, columns);
   const table_t table = table_of(r, &rows, columns);
   if (good && kind == ROW_STACK) json_add_count(o, "stack_count", rows.count);
-  if (good) json_object_object_add(o, key, table_json(r, &table, rows.shown));
+  if (good) json_add(o, key, table_json(r, &table, rows.shown));
   free(rows.items);
   return good;
 }
@@ -276,6 +222,14 @@ static const column_t size_columns[] = {
     {"at_least", NULL, UNIT_COUNT, FIELD(size_row_t, low)},
     {0}};
 
+enum { SIZE_COLUMNS = sizeof size_columns / sizeof *size_columns };
+
+static void make_size_columns(const report_t *r, column_t *out) {
+  memcpy(out, size_columns, sizeof size_columns);
+  malloc_hide_unknown(r, out);
+  if (has_snapshots_only(r->replay)) table_hide(out, "bytes");
+}
+
 static size_t make_sizes(const replay_t *p, size_row_t *rows, char (*ranges)[56]) {
   size_t count = 0;
   for (unsigned i = 0; i < SIZE_CLASSES; i++) {
@@ -297,8 +251,12 @@ static int print_threads(const report_t *r, FILE *out) {
   uint32_t *ranked;
   ptrdiff_t count = rank_threads(r->replay, &ranked);
   if (count < 0) return SONDE_ENOMEM;
-  const table_t table = {TABLE(thread_columns, r->replay->threads, (size_t)count), .order = ranked};
-  fprintf(out, "\n%sby thread%s\n", r->bold, r->plain);
+  column_t columns[sizeof thread_columns / sizeof *thread_columns];
+  memcpy(columns, thread_columns, sizeof columns);
+  malloc_hide_unknown(r, columns);
+  const table_t table = {TABLE(columns, r->replay->threads, (size_t)count), .order = ranked};
+  fprintf(out, "\n%sby thread%s%s\n", r->bold, r->replay->sample_bytes ? " (estimated)" : "",
+          r->plain);
   table_text(r, &table, r->top, "threads", out);
   free(ranked);
   return 0;
@@ -307,8 +265,11 @@ static int print_threads(const report_t *r, FILE *out) {
 static void print_sizes(const report_t *r, FILE *out) {
   size_row_t rows[SIZE_CLASSES];
   char ranges[SIZE_CLASSES][56];
-  const table_t table = {TABLE(size_columns, rows, make_sizes(r->replay, rows, ranges))};
-  fprintf(out, "\n%sby block size%s\n", r->bold, r->plain);
+  column_t columns[SIZE_COLUMNS];
+  make_size_columns(r, columns);
+  const table_t table = {TABLE(columns, rows, make_sizes(r->replay, rows, ranges))};
+  fprintf(out, "\n%sby block size%s%s\n", r->bold, r->replay->sample_bytes ? " (estimated)" : "",
+          r->plain);
   table_text(r, &table, SIZE_CLASSES, "", out);
 }
 
@@ -328,7 +289,8 @@ static void print_invalid_frees(const report_t *r, FILE *out) {
   for (uint32_t i = 0; i < p->invalid_free_count; i++) {
     const invalid_free_t *f = &p->invalid_frees[i];
     fprintf(out, "  0x%" PRIx64 " %s, %.6f s after the start, stack %" PRIu32 "\n", f->address,
-            f->twice ? "freed twice" : "never allocated", seconds_at(r, f->time), f->stack);
+            f->twice ? "freed twice" : "never allocated",
+            (double)reader_ns(r->reader, f->time) / 1e9, f->stack);
     report_stack_text(r, f->stack, out);
   }
   uint64_t all = p->unknown_frees + p->double_frees;
@@ -362,10 +324,11 @@ static int print_lists(const report_t *r, FILE *out) {
 static int print_text(const report_t *r, void *state, FILE *out) {
   (void)state;
   fprintf(out, "\n%sallocations%s\n", r->bold, r->plain);
-  print_window(r, out);
-  print_amounts(r, out);
-  print_gaps(r, out);
-  if (r->replay->stack_count) print_depths(r, out);
+  malloc_totals_text(r, out);
+  if (r->measure == MEASURE_TEMPORARY && r->replay->sample_bytes) {
+    fprintf(out, "  temporary  unknown: blocks were sampled; record with '--malloc=all'\n");
+    return 0;
+  }
   if (r->tree)
     return tree_print(r, fill_tree, r, title_of(r->replay, r->measure),
                       r->measure == MEASURE_TEMPORARY ? "" : NULL, out);
@@ -374,48 +337,6 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static json_object *depths_json(const replay_t *p) {
-  depths_t depths;
-  depths_of(p, &depths);
-  json_object *o = json_object_new_object(), *list = json_object_new_array();
-  json_add_count(o, "complete", depths.complete);
-  json_add_count(o, "undefined", depths.undefined);
-  json_add_count(o, "deepest", depths.deepest);
-  for (unsigned i = 0; i < DEPTHS; i++) {
-    if (!depths.allocations[i]) continue;
-    json_object *row = json_object_new_object();
-    json_add_count(row, "frames", i);
-    json_add_count(row, "allocations", depths.allocations[i]);
-    json_object_array_add(list, row);
-  }
-  json_object_object_add(o, "histogram", list);
-  return o;
-}
-
-static void add_totals(const report_t *r, json_object *o) {
-  static const column_t columns[] = {
-      {"events", NULL, UNIT_COUNT, FIELD(replay_t, events)},
-      {"sampled", NULL, UNIT_FLAG, FIELD(replay_t, sampled)},
-      {"allocated", NULL, UNIT_BLOCKS, FIELD(replay_t, allocated)},
-      {"frees", NULL, UNIT_COUNT, FIELD(replay_t, frees)},
-      {"reallocs", NULL, UNIT_COUNT, FIELD(replay_t, reallocs)},
-      {"temporary", NULL, UNIT_COUNT, FIELD(replay_t, temporary)},
-      {"peak", NULL, UNIT_BLOCKS, FIELD(replay_t, at_peak)},
-      {"peak_ns", NULL, UNIT_TICKS, FIELD(replay_t, peak_time)},
-      {"live", NULL, UNIT_BLOCKS, FIELD(replay_t, live)},
-      {"live_at_start", NULL, UNIT_BLOCKS, FIELD(replay_t, at_start)},
-      {"unknown_frees", NULL, UNIT_COUNT, FIELD(replay_t, unknown_frees)},
-      {"double_frees", NULL, UNIT_COUNT, FIELD(replay_t, double_frees)},
-      {"address_reuses", NULL, UNIT_COUNT, FIELD(replay_t, address_reuses)},
-      {"prerecording_frees", NULL, UNIT_COUNT, FIELD(replay_t, prerecording_frees)},
-      {"untracked", NULL, UNIT_COUNT, FIELD(replay_t, untracked)},
-      {"recorded_until_ns", NULL, UNIT_TICKS, FIELD(replay_t, blocks_until), .optional = true},
-      {"switches", NULL, UNIT_COUNT, FIELD(replay_t, switches)},
-      {"snapshots", NULL, UNIT_COUNT, FIELD(replay_t, snapshots)},
-      {0}};
-  table_row_json(r, columns, r->replay, o);
-}
-
 static bool add_lists(const report_t *r, json_object *o) {
   const replay_t *p = r->replay;
   size_row_t sizes[SIZE_CLASSES];
@@ -423,13 +344,16 @@ static bool add_lists(const report_t *r, json_object *o) {
   uint32_t *ranked;
   ptrdiff_t threads = rank_threads(p, &ranked);
   if (threads < 0) return false;
-  const table_t by_thread = {TABLE(thread_columns, p->threads, (size_t)threads), .order = ranked};
-  const table_t by_size = {TABLE(size_columns, sizes, make_sizes(p, sizes, ranges))};
+  column_t columns[SIZE_COLUMNS], own[sizeof thread_columns / sizeof *thread_columns];
+  make_size_columns(r, columns);
+  memcpy(own, thread_columns, sizeof own);
+  malloc_hide_unknown(r, own);
+  const table_t by_thread = {TABLE(own, p->threads, (size_t)threads), .order = ranked};
+  const table_t by_size = {TABLE(columns, sizes, make_sizes(p, sizes, ranges))};
   const table_t invalid = {TABLE(invalid_columns, p->invalid_frees, p->invalid_free_count)};
-  json_object_object_add(o, "invalid_frees", table_json(r, &invalid, SIZE_MAX));
-  json_object_object_add(o, "sizes", table_json(r, &by_size, SIZE_MAX));
-  json_object_object_add(o, "depth", depths_json(p));
-  json_object_object_add(o, "threads", table_json(r, &by_thread, SIZE_MAX));
+  json_add(o, "invalid_frees", table_json(r, &invalid, SIZE_MAX));
+  json_add(o, "sizes", table_json(r, &by_size, SIZE_MAX));
+  json_add(o, "threads", table_json(r, &by_thread, SIZE_MAX));
   free(ranked);
   return add_rows_json(r, ROW_FUNCTION, "functions", o) &&
          add_rows_json(r, ROW_LIBRARY, "libraries", o) && add_rows_json(r, ROW_STACK, "stacks", o);
@@ -437,8 +361,8 @@ static bool add_lists(const report_t *r, json_object *o) {
 
 static json_object *make_json(const report_t *r, void *state) {
   (void)state;
-  json_object *o = json_object_new_object();
-  add_totals(r, o);
+  json_object *o = json_new_object();
+  malloc_totals_json(r, o);
   json_add_text(o, "ranked_by", measure_name(r->measure));
   if (r->tree) tree_add_json(r, fill_tree, r, o);
   if (add_lists(r, o)) return o;

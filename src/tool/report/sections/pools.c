@@ -155,12 +155,12 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 static json_object *make_json(const report_t *r, void *state) {
   pools_t *p = state;
   const table_t stacks = ranked_stacks(p);
-  json_object *o = json_object_new_object();
-  json_object_object_add(o, "allocated", report_counts_json(p->allocated));
-  json_object_object_add(o, "live", report_counts_json(p->live));
+  json_object *o = json_new_object();
+  json_add(o, "allocated", report_counts_json(p->allocated));
+  json_add(o, "live", report_counts_json(p->live));
   json_add_count(o, "freed", p->freed);
   json_add_count(o, "unknown_frees", p->unknown_frees);
-  json_object_object_add(o, "stacks", table_json(r, &stacks, r->top));
+  json_add(o, "stacks", table_json(r, &stacks, r->top));
   return o;
 }
 

@@ -92,7 +92,9 @@ static void print_locks(const report_t *r, const stall_t *s, FILE *out) {
     const stall_lock_t *l = &s->locks[i];
     fprintf(out, "       thread %" PRIu32 " waits for a lock that thread %" PRIu32 " holds%s\n",
             l->waiter, l->owner, l->in_cycle ? ": a deadlock" : "");
-    if (l->owner_stack) report_stack_text(r, l->owner_stack, out);
+    if (!l->owner_stack) continue;
+    fprintf(out, "       the stack of thread %" PRIu32 ":\n", l->owner);
+    report_stack_text(r, l->owner_stack, out);
   }
 }
 
@@ -122,7 +124,9 @@ static void print_details(const report_t *r, const stall_group_t *e, FILE *out) 
   if (ending_text(s)) fprintf(out, "       %s\n", ending_text(s));
   print_why(r, n, out);
   print_locks(r, s, out);
-  if (n->worst) report_stack_text(r, n->worst->stack, out);
+  if (!n->worst) return;
+  fprintf(out, "       the stack of the stalled thread %" PRIu32 ":\n", s->tid);
+  report_stack_text(r, n->worst->stack, out);
 }
 
 static bool fill_tree(tree_t *tree, const void *context) {
@@ -134,6 +138,14 @@ static bool fill_tree(tree_t *tree, const void *context) {
       if (s->stack) good = tree_add(tree, s->stack, (int64_t)(s->weight_ns / 1000000), 1);
     }
   return good;
+}
+
+static completeness_t completeness_of(const report_t *r, const stalls_t *s) {
+  completeness_t c = {0};
+  for (size_t i = 0; i < s->count; i++)
+    for (size_t k = 0; k < s->items[i].sample_count; k++)
+      if (s->items[i].samples[k].stack) report_add_stack(r, &c, s->items[i].samples[k].stack, 1);
+  return c;
 }
 
 static void print_monitored(const stalls_t *s, FILE *out) {
@@ -148,6 +160,9 @@ static void print_monitored(const stalls_t *s, FILE *out) {
     fprintf(out, "  unsampled  %s\n", s->unsampled[i]);
   if (s->retracted)
     fprintf(out, "  excluded   %zu long waits of a loop at another wait site\n", s->retracted);
+  if (s->joining)
+    fprintf(out, "  excluded   %zu wait%s for other threads to end, after the loop's end\n",
+            s->joining, s->joining == 1 ? "" : "s");
 }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
@@ -161,8 +176,11 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     fprintf(out, "  none\n");
     return 0;
   }
-  fprintf(out, "  stalls     %zu, %s in total, in %zu place%s\n\n", s->count,
+  fprintf(out, "  stalls     %zu, %s in total, in %zu place%s\n", s->count,
           length(e->total_ns, total), e->count, e->count == 1 ? "" : "s");
+  const completeness_t complete = completeness_of(r, s);
+  report_completeness_text(&complete, "samples", out);
+  fputc('\n', out);
   if (r->tree) return tree_print(r, fill_tree, s, "stalled iterations", "ms", out);
   size_t top = r->brief ? BRIEF_ROWS : r->top;
   for (size_t i = 0; i < e->count && i < top; i++) {
@@ -224,21 +242,20 @@ static const column_t group_columns[] = {
 
 static void add_function(json_object *o, const char *key, const frame_name_t *name) {
   if (!name) return;
-  json_object *f = json_object_new_object();
+  json_object *f = json_new_object();
   json_add_text(f, "function", name->function);
   if (*name->library) json_add_text(f, "module", name->library);
-  json_object_object_add(o, key, f);
+  json_add(o, key, f);
 }
 
 static json_object *locks_json(const report_t *r, const stall_t *s) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; i < s->lock_count; i++) {
     const stall_lock_t *l = &s->locks[i];
-    json_object *o = json_object_new_object();
+    json_object *o = json_new_object();
     table_row_json(r, lock_columns, l, o);
-    if (l->owner_stack)
-      json_object_object_add(o, "owner_frames", report_frames_json(r, l->owner_stack, NULL));
-    json_object_array_add(list, o);
+    if (l->owner_stack) json_add(o, "owner_frames", report_frames_json(r, l->owner_stack, NULL));
+    json_append(list, o);
   }
   return list;
 }
@@ -250,26 +267,26 @@ static const char *ending_key(const stall_t *s) {
 
 static json_object *stall_json(const report_t *r, const attributed_stall_t *n) {
   const stall_t *s = n->stall;
-  json_object *o = json_object_new_object(), *why = json_object_new_object();
+  json_object *o = json_new_object(), *why = json_new_object();
   table_row_json(r, stall_columns, s, o);
   json_add_text(o, "ending", ending_key(s));
   json_add_text(o, "cause", stall_label_key(s->label));
   add_function(o, "hot_path", n->hot);
   add_function(o, "callee", n->callee);
   add_function(o, "at_threshold", n->at_threshold);
-  json_object_object_add(o, "share", json_object_new_double(n->share));
+  json_add(o, "share", json_object_new_double(n->share));
   if (*n->call) json_add_text(o, "call", n->call);
   if (*n->what) json_add_text(o, "what", n->what);
   table_row_json(r, why_columns, &s->totals, why);
-  json_object_object_add(o, "why", why);
-  if (s->lock_count) json_object_object_add(o, "locks", locks_json(r, s));
-  if (n->worst) json_object_object_add(o, "frames", report_frames_json(r, n->worst->stack, NULL));
+  json_add(o, "why", why);
+  if (s->lock_count) json_add(o, "locks", locks_json(r, s));
+  if (n->worst) json_add(o, "frames", report_frames_json(r, n->worst->stack, NULL));
   return o;
 }
 
 static json_object *group_json(const report_t *r, const stall_group_t *g) {
   char id[24];
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   snprintf(id, sizeof id, "%016" PRIx64, g->id);
   json_add_text(o, "id", id);
   add_function(o, "hot_path", g->worst->hot);
@@ -284,20 +301,23 @@ static json_object *make_json(const report_t *r, void *state) {
   const stalls_t *s = finished(r, state);
   if (!e) return NULL;
   const table_t loops = {TABLE(loop_columns, s->loops, s->loop_count)};
-  json_object *o = json_object_new_object(), *groups = json_object_new_array(),
-              *stalls = json_object_new_array(), *unsampled = json_object_new_array();
+  json_object *o = json_new_object(), *groups = json_new_array(), *stalls = json_new_array(),
+              *unsampled = json_new_array();
   for (size_t i = 0; i < e->count && i < r->top; i++)
-    json_object_array_add(groups, group_json(r, &e->items[i]));
+    json_append(groups, group_json(r, &e->items[i]));
   for (size_t i = 0; i < s->count; i++)
-    json_object_array_add(stalls, stall_json(r, &e->stalls[i]));
+    json_append(stalls, stall_json(r, &e->stalls[i]));
   for (size_t i = 0; i < s->unsampled_count; i++)
-    json_object_array_add(unsampled, json_new_text(s->unsampled[i]));
-  json_object_object_add(o, "loops", table_json(r, &loops, SIZE_MAX));
-  json_object_object_add(o, "unsampled", unsampled);
+    json_append(unsampled, json_new_text(s->unsampled[i]));
+  json_add(o, "loops", table_json(r, &loops, SIZE_MAX));
+  json_add(o, "unsampled", unsampled);
   json_add_count(o, "total_ns", e->total_ns);
   json_add_count(o, "worst_ns", e->max_ns);
-  json_object_object_add(o, "entries", groups);
-  json_object_object_add(o, "stalls", stalls);
+  const completeness_t complete = completeness_of(r, s);
+  json_add_count(o, "samples", complete.all);
+  json_add_count(o, "complete", complete.complete);
+  json_add(o, "entries", groups);
+  json_add(o, "stalls", stalls);
   if (r->tree) tree_add_json(r, fill_tree, s, o);
   return o;
 }

@@ -49,8 +49,13 @@ static void print_times(const report_t *r, const trace_times_t *t, double total,
   print_duration(total, out);
   print_duration(t->self_ns, out);
   print_right(report_count(t->calls, count), 13, out);
-  print_duration(t->calls ? t->total_ns / (double)t->calls : 0, out);
-  print_duration(t->min_ns, out);
+  if (t->calls > t->open) {
+    print_duration(trace_mean_ns(t), out);
+    print_duration(t->min_ns, out);
+  } else {
+    print_right("-", 11, out);
+    print_right("-", 11, out);
+  }
   print_duration(t->max_ns, out);
   fprintf(out, "  %s", r->dim);
   print_distribution(t, out);
@@ -114,7 +119,7 @@ static void print_slowest(const trace_view_t *v, FILE *out) {
     const trace_span_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(r->reader, one->stream);
     print_duration(one->took_ns, out);
-    fprintf(out, "%s  at %.6f s", one->open ? ", not returned," : "", one->start_ns / 1e9);
+    fprintf(out, "%s  at %.6f s", one->open ? " at least, not returned," : "", one->start_ns / 1e9);
     if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, t->name);
     fputc('\n', out);
     uint32_t node = one->node;
@@ -146,7 +151,9 @@ static void print_head(const trace_view_t *v, FILE *out) {
             t->cost.pair, t->cost.inside,
             r->calls.net ? "subtracted" : "not subtracted (--net does)");
   if (t->left || t->open)
-    fprintf(out, "  ended      %s calls by longjmp or an exception; %s had not returned\n",
+    fprintf(out,
+            "  ended      %s calls by longjmp or an exception; %s had not returned, their time is "
+            "a minimum\n",
             report_count(t->left, a), report_count(t->open, b));
   if (t->lost || t->unmatched || t->unknown)
     fprintf(
@@ -157,11 +164,12 @@ static void print_head(const trace_view_t *v, FILE *out) {
 
 /* ---- JSON --------------------------------------------------------------------------------- */
 
-static const column_t times_columns[] = {{"calls", NULL, UNIT_COUNT, FIELD(trace_times_t, calls)},
-                                         {"self_ns", NULL, UNIT_NS, FIELD(trace_times_t, self_ns)},
-                                         {"least_ns", NULL, UNIT_NS, FIELD(trace_times_t, min_ns)},
-                                         {"worst_ns", NULL, UNIT_NS, FIELD(trace_times_t, max_ns)},
-                                         {0}};
+static const column_t times_columns[] = {
+    {"calls", NULL, UNIT_COUNT, FIELD(trace_times_t, calls)},
+    {"self_ns", NULL, UNIT_NS, FIELD(trace_times_t, self_ns)},
+    {"open", NULL, UNIT_COUNT, FIELD(trace_times_t, open), .optional = true},
+    {"worst_ns", NULL, UNIT_NS, FIELD(trace_times_t, max_ns)},
+    {0}};
 
 static const column_t call_columns[] = {
     {"node", NULL, UNIT_COUNT, FIELD(trace_span_t, node)},
@@ -188,67 +196,70 @@ static void add_ns(json_object *o, const char *key, double ns) {
 static void add_times(const report_t *r, json_object *o, const trace_times_t *t, double total) {
   table_row_json(r, times_columns, t, o);
   add_ns(o, "total_ns", total);
-  add_ns(o, "mean_ns", t->calls ? t->total_ns / (double)t->calls : 0);
-  json_object *list = json_object_new_array();
+  if (t->calls > t->open) {
+    add_ns(o, "least_ns", t->min_ns);
+    add_ns(o, "mean_ns", trace_mean_ns(t));
+  }
+  json_object *list = json_new_array();
   for (int i = 0; i < TRACE_BUCKETS; i++) {
     if (!t->buckets[i]) continue;
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     json_add_count(row, "at_least_ns", i ? UINT64_C(1) << i : 0);
     json_add_count(row, "calls", t->buckets[i]);
-    json_object_array_add(list, row);
+    json_append(list, row);
   }
-  json_object_object_add(o, "histogram", list);
+  json_add(o, "histogram", list);
 }
 
 static json_object *functions_json(const trace_view_t *v) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; i < v->function_count; i++) {
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     report_function_json(v->functions[i].name, row);
     add_times(v->report, row, &v->functions[i].times, v->functions[i].total_ns);
-    json_object_array_add(list, row);
+    json_append(list, row);
   }
   return list;
 }
 
 /* A flat list, because a tree may be deeper than a JSON parser allows. */
 static json_object *nodes_json(const trace_view_t *v) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (uint32_t n = 1; n < v->trace.node_count; n++) {
     const trace_node_t *node = &v->trace.nodes[n];
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     json_add_count(row, "node", n);
     json_add_count(row, "parent", node->parent);
     report_function_json(trace_node_name(v, n), row);
     add_times(v->report, row, &node->times, node->times.total_ns);
-    json_object_array_add(list, row);
+    json_append(list, row);
   }
   return list;
 }
 
 static json_object *slowest_json(const trace_view_t *v) {
-  json_object *list = json_object_new_array();
+  json_object *list = json_new_array();
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     report_function_json(trace_frame_name(v, v->trace.slowest[i].frame), row);
     table_row_json(v->report, call_columns, &v->trace.slowest[i], row);
-    json_object_array_add(list, row);
+    json_append(list, row);
   }
   return list;
 }
 
 static json_object *view_json(const trace_view_t *v) {
   const report_t *r = v->report;
-  json_object *o = json_object_new_object(), *tracer = json_object_new_object();
+  json_object *o = json_new_object(), *tracer = json_new_object();
   table_row_json(r, total_columns, &v->trace, o);
   json_add_count(o, "bytes", calls_bytes(r->reader));
-  json_object_object_add(tracer, "pair_ns", json_object_new_double(v->trace.cost.pair));
-  json_object_object_add(tracer, "inside_ns", json_object_new_double(v->trace.cost.inside));
+  json_add(tracer, "pair_ns", json_object_new_double(v->trace.cost.pair));
+  json_add(tracer, "inside_ns", json_object_new_double(v->trace.cost.inside));
   json_add_flag(tracer, "subtracted", r->calls.net);
-  json_object_object_add(o, "tracer", tracer);
-  json_object_object_add(o, "functions", functions_json(v));
-  json_object_object_add(o, "nodes", nodes_json(v));
-  json_object_object_add(o, "slowest", slowest_json(v));
+  json_add(o, "tracer", tracer);
+  json_add(o, "functions", functions_json(v));
+  json_add(o, "nodes", nodes_json(v));
+  json_add(o, "slowest", slowest_json(v));
   return o;
 }
 

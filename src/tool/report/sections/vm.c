@@ -23,6 +23,11 @@ typedef struct kind_row {
   mapping_totals_t totals;
 } kind_row_t;
 
+typedef struct tag_row {
+  const char *tag;
+  tag_mappings_t totals;
+} tag_row_t;
+
 static const column_t kind_columns[] = {
     {"bytes", "bytes", UNIT_BYTES, FIELD(kind_row_t, totals.bytes)},
     {"mappings", "mappings", UNIT_COUNT, FIELD(kind_row_t, totals.count)},
@@ -36,6 +41,23 @@ static const column_t stack_columns[] = {
     {"calls", "calls", UNIT_COUNT, FIELD(stack_mappings_t, calls)},
     {"stack", "stack", UNIT_STACK, FIELD(stack_mappings_t, stack)},
     {0}};
+
+static const column_t tag_columns[] = {
+    {"live_bytes", "mapped", UNIT_BYTES, FIELD(tag_row_t, totals.live)},
+    {"bytes", "total", UNIT_BYTES, FIELD(tag_row_t, totals.bytes)},
+    {"calls", "calls", UNIT_COUNT, FIELD(tag_row_t, totals.calls)},
+    {"tag", "tag", UNIT_TEXT, FIELD(tag_row_t, tag)},
+    {0}};
+
+enum { TAGS_MAX = 256 }; /* an Apple tag is a byte */
+
+/* ROWS has TAGS_MAX items. */
+static table_t tags_of(const mappings_t *m, tag_row_t *rows) {
+  size_t count = 0;
+  for (; count < m->tag_count && count < TAGS_MAX; count++)
+    rows[count] = (tag_row_t){m->tags[count].tag, m->tags[count]};
+  return (table_t){TABLE(tag_columns, rows, count)};
+}
 
 /* ROWS has MAPPING_KINDS items. */
 static table_t kinds_of(const mappings_t *m, kind_row_t *rows) {
@@ -68,15 +90,30 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char a[24], b[24], c[24];
   mappings_rank(m);
   fprintf(out, "\n%smappings%s\n", r->bold, r->plain);
+  const reader_damage_t *d = reader_damage(r->reader);
+  if (d->dropped_chunks)
+    fprintf(out, "  covers     from %.3f s; older calls were overwritten (--limit)\n",
+            (double)reader_ns(r->reader, d->complete_from) / 1e9);
   fprintf(out, "  calls      %s mapped, %s unmapped, %s moved memory\n", report_count(m->mapped, a),
           report_count(m->unmapped, b), report_count(m->moved, c));
-  fprintf(out, "  mapped     %s by these calls at the end; at most %s, %.3f s after the start\n",
-          report_bytes((int64_t)m->bytes, a), report_bytes((int64_t)m->peak_bytes, b),
-          (double)reader_ns(r->reader, m->peak_time) / 1e9);
+  if (m->mapped)
+    fprintf(out, "  mapped     %s by these calls at the end; at most %s, %.3f s after the start\n",
+            report_bytes((int64_t)m->bytes, a), report_bytes((int64_t)m->peak_bytes, b),
+            (double)reader_ns(r->reader, m->peak_time) / 1e9);
   print_kinds(r, m, out);
+  tag_row_t rows[TAGS_MAX];
+  const table_t tags = tags_of(m, rows);
+  if (tags.count) {
+    fprintf(out, "\n%smapped, by tag%s\n", r->bold, r->plain);
+    table_text(r, &tags, r->brief ? BRIEF_STACKS : r->top, "tags", out);
+  }
   if (!m->stack_count) return 0;
   const table_t stacks = {TABLE(stack_columns, m->stacks, m->stack_count)};
+  completeness_t complete = {0};
+  for (size_t i = 0; i < m->stack_count; i++)
+    report_add_stack(r, &complete, m->stacks[i].stack, m->stacks[i].calls);
   fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
+  report_completeness_text(&complete, "the calls", out);
   table_text(r, &stacks, r->brief ? BRIEF_STACKS : r->top, "stacks", out);
   return 0;
 }
@@ -84,7 +121,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 static json_object *make_json(const report_t *r, void *state) {
   mappings_t *m = state;
   kind_row_t rows[MAPPING_KINDS];
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   mappings_rank(m);
   const table_t kinds = kinds_of(m, rows),
                 stacks = {TABLE(stack_columns, m->stacks, m->stack_count)};
@@ -95,8 +132,11 @@ static json_object *make_json(const report_t *r, void *state) {
   json_add_count(o, "peak_bytes", m->peak_bytes);
   json_add_count(o, "peak_ns", reader_ns(r->reader, m->peak_time));
   json_add_count(o, "checkpoints", m->checkpoints);
-  json_object_object_add(o, "kinds", table_json(r, &kinds, MAPPING_KINDS));
-  json_object_object_add(o, "stacks", table_json(r, &stacks, r->top));
+  tag_row_t tags[TAGS_MAX];
+  const table_t by_tag = tags_of(m, tags);
+  if (by_tag.count) json_add(o, "tags", table_json(r, &by_tag, TAGS_MAX));
+  json_add(o, "kinds", table_json(r, &kinds, MAPPING_KINDS));
+  json_add(o, "stacks", table_json(r, &stacks, r->top));
   return o;
 }
 

@@ -34,13 +34,49 @@ static void print_thread(const waits_t *w, uint32_t tid, FILE *out) {
   fprintf(out, "%" PRIu32 "%s%s%s", tid, *name ? " (" : "", name, *name ? ")" : "");
 }
 
+/* What a thread waits for in a futex, by the function of the C library that the program called: a
+ * part of its name, and a text. */
+static const char *const futex_waits[][2] = {
+    {"pthread_rwlock_", "a lock"},
+    {"pthread_mutex_", "a lock"},
+    {"pthread_cond_", "a condition variable"},
+    {"cnd_", "a condition variable"},
+    {"sem_", "a semaphore"},
+    {"new_sem_", "a semaphore"},
+    {"pthread_barrier_", "a barrier"},
+    {"pthread_join", "the end of a thread"},
+    {"pthread_clockjoin", "the end of a thread"},
+    {"pthread_timedjoin", "the end of a thread"},
+};
+enum { FUTEX_WAITS = sizeof futex_waits / sizeof *futex_waits, FUTEX_FRAMES = 6 };
+
+/* NULL: unknown. */
+static const char *futex_wait_of(const report_t *r, const wait_sum_t *item) {
+  const record_frame_t *frames[FUTEX_FRAMES];
+  const frame_name_t *names;
+  if (!item->address || !item->stack) return NULL;
+  int depth = reader_stack(r->reader, item->stack, frames, FUTEX_FRAMES);
+  for (int i = 0; i < depth && i < FUTEX_FRAMES; i++) {
+    if (frame_names_is_marker(frames[i])) continue;
+    int count = frame_names_of_frame(r->names, frames[i], &names);
+    for (int k = 0; k < count; k++) {
+      const char *function = names[k].function + strspn(names[k].function, "_");
+      for (int n = 0; n < FUTEX_WAITS; n++)
+        if (!strncmp(function, futex_waits[n][0], strlen(futex_waits[n][0])))
+          return futex_waits[n][1];
+    }
+  }
+  return NULL;
+}
+
 static void print_wait(const report_t *r, const waits_t *w, const wait_sum_t *item, FILE *out) {
   fprintf(out, "  %9.3f s  thread ", seconds(item->ns));
   print_thread(w, item->tid, out);
+  const char *kind = item->is_mutex ? "a lock" : futex_wait_of(r, item);
   fprintf(out, "  %s%s%s", r->bold,
-          item->is_mutex ? "a lock"
-          : *item->call  ? item->call
-                         : "in no system call",
+          kind          ? kind
+          : *item->call ? item->call
+                        : "in no system call",
           r->plain);
   if (item->address) fprintf(out, " 0x%" PRIx64, item->address);
   if (*item->what) fprintf(out, " on %s", item->what);
@@ -70,12 +106,22 @@ static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
   if (w->lock_count > top) fprintf(out, "  … and %zu more locks\n", w->lock_count - top);
 }
 
+static completeness_t completeness_of(const report_t *r, const waits_t *w) {
+  completeness_t c = {0};
+  for (size_t i = 0; i < w->count; i++)
+    if (w->items[i].stack) report_add_stack(r, &c, w->items[i].stack, w->items[i].ns);
+  return c;
+}
+
 static int print_text(const report_t *r, void *state, FILE *out) {
   const waits_t *w = ranked(state);
   size_t top = r->brief ? BRIEF_ROWS : r->top;
   if (!w) return SONDE_ENOMEM;
-  fprintf(out, "\n%swaits%s\n  total      %.2f s, of which %.2f s for locks\n\n", r->bold, r->plain,
-          seconds(w->ns), seconds(w->lock_ns));
+  fprintf(out, "\n%swaits%s\n  total      %.2f s blocked, in all threads; %.2f s of it for locks\n",
+          r->bold, r->plain, seconds(w->ns), seconds(w->lock_ns));
+  const completeness_t complete = completeness_of(r, w);
+  report_completeness_text(&complete, "the time with a stack", out);
+  fputc('\n', out);
   for (size_t i = 0; i < w->count && i < top; i++)
     print_wait(r, w, &w->items[i], out);
   if (w->count > top) fprintf(out, "  … and %zu more waits\n", w->count - top);
@@ -111,27 +157,29 @@ static void add_thread(json_object *o, const waits_t *w, const char *key, const 
 static json_object *make_json(const report_t *r, void *state) {
   const waits_t *w = ranked(state);
   if (!w) return NULL;
-  json_object *o = json_object_new_object(), *waits = json_object_new_array(),
-              *locks = json_object_new_array();
+  json_object *o = json_new_object(), *waits = json_new_array(), *locks = json_new_array();
   json_add_count(o, "time_ns", w->ns);
   json_add_count(o, "lock_ns", w->lock_ns);
+  json_add_count(o, "complete_ns", completeness_of(r, w).complete);
   for (size_t i = 0; i < w->count && i < r->top; i++) {
     const wait_sum_t *item = &w->items[i];
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     add_thread(row, w, "tid", "thread", item->tid);
     if (item->address) json_add_address(row, item->is_mutex ? "lock" : "futex", item->address);
     add_thread(row, w, "owner", "owner_thread", item->owner);
+    const char *kind = item->is_mutex ? "a lock" : futex_wait_of(r, item);
+    if (kind) json_add_text(row, "for", kind);
     table_row_json(r, wait_columns, item, row);
-    json_object_array_add(waits, row);
+    json_append(waits, row);
   }
   for (size_t i = 0; i < w->lock_count && i < r->top; i++) {
-    json_object *row = json_object_new_object();
+    json_object *row = json_new_object();
     table_row_json(r, lock_columns, &w->locks[i], row);
     add_thread(row, w, "owner", "owner_thread", w->locks[i].owner);
-    json_object_array_add(locks, row);
+    json_append(locks, row);
   }
-  json_object_object_add(o, "waits", waits);
-  json_object_object_add(o, "locks", locks);
+  json_add(o, "waits", waits);
+  json_add(o, "locks", locks);
   return o;
 }
 

@@ -80,6 +80,14 @@ static bool fill_tree(tree_t *tree, const void *context) {
   return good;
 }
 
+static completeness_t completeness_of(const report_t *r, const wall_t *w) {
+  completeness_t c = {0};
+  for (size_t i = 0; i < w->places.count; i++)
+    if (w->places.items[i].stack)
+      report_add_stack(r, &c, w->places.items[i].stack, w->places.items[i].ns);
+  return c;
+}
+
 static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
@@ -96,6 +104,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
           seconds(sum.run_ns), seconds(sum.runq_ns), seconds(sum.blocked_ns));
   fprintf(out, "  samples    %s of blocked threads; the stacks of %s (%.2f s) could not be read\n",
           report_count(sum.samples, a), report_count(w->unread_samples, b), seconds(w->unread_ns));
+  const completeness_t complete = completeness_of(r, w);
+  report_completeness_text(&complete, "the time with a stack", out);
   if (r->tree) return tree_print(r, fill_tree, w, "where threads spent time", "µs", out);
   const table_t threads = {TABLE(thread_columns, w->threads, w->thread_count)};
   fputc('\n', out);
@@ -114,7 +124,7 @@ static json_object *make_json(const report_t *r, void *state) {
   if (!wall_rank(w) || !make_places(w, &places)) return NULL;
   const table_t threads = {TABLE(thread_columns, w->threads, w->thread_count)};
   wall_thread_t sum = sum_of(w);
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_count(o, "seen_ns", sum.seen_ns);
   json_add_count(o, "cpu_ns", sum.run_ns);
   json_add_count(o, "waited_for_cpu_ns", sum.runq_ns);
@@ -122,9 +132,10 @@ static json_object *make_json(const report_t *r, void *state) {
   json_add_count(o, "samples", sum.samples);
   json_add_count(o, "unread_samples", w->unread_samples);
   json_add_count(o, "unread_ns", w->unread_ns);
-  json_object_object_add(o, "threads", table_json(r, &threads, r->top));
+  json_add_count(o, "complete_ns", completeness_of(r, w).complete);
+  json_add(o, "threads", table_json(r, &threads, r->top));
   if (r->tree) tree_add_json(r, fill_tree, w, o);
-  json_object_object_add(o, "stacks", table_json(r, &places, r->top));
+  json_add(o, "stacks", table_json(r, &places, r->top));
   free((void *)(uintptr_t)places.rows);
   return o;
 }

@@ -12,7 +12,7 @@
 #include "report/stacks/tail_frames.h"
 
 static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named) {
-  json_object *object = json_object_new_object();
+  json_object *object = json_new_object();
   json_add_address(object, "pc", frame->pc);
   if (named->module) {
     const image_t *image = &named->module->image;
@@ -34,12 +34,12 @@ static void add_frame(json_object *frames, const stacks_view_t *view, const fram
   if (named->count == 0) {
     json_object *object = new_frame(frame, named);
     if (named->why) json_add_text(object, "why", named->why);
-    json_object_array_add(frames, object);
+    json_append(frames, object);
   }
   for (int i = 0; i < named->count; i++) {
     json_object *object = new_frame(frame, named);
     json_add_function(object, &named->functions[i]);
-    json_object_array_add(frames, object);
+    json_append(frames, object);
   }
 }
 
@@ -58,19 +58,19 @@ static void add_wait(json_object *object, const thread_t *thread) {
 }
 
 static json_object *new_thread(const stacks_view_t *view, const thread_t *thread) {
-  json_object *object = json_object_new_object();
+  json_object *object = json_new_object();
   json_add_number(object, "tid", thread->tid);
   if (thread->name[0]) json_add_text(object, "name", thread->name);
   const char *state = stacks_state_word(thread->state);
   if (state) json_add_text(object, "state", state);
   add_wait(object, thread);
-  json_object *frames = json_object_new_array();
+  json_object *frames = json_new_array();
   uint32_t count = thread->frame_count;
   const frame_t *all = thread->frames;
   if (view->tail_frames) all = tail_frames_expand(view->tail_frames, thread, &count);
   for (uint32_t i = 0; i < count; i++)
     add_frame(frames, view, &all[i]);
-  json_object_object_add(object, "frames", frames);
+  json_add(object, "frames", frames);
   json_add_flag(object, "complete", thread->ending == ENDING_COMPLETE);
   if (thread->ending == ENDING_TRUNCATED)
     json_add_text(object, "reason", "depth limit");
@@ -87,13 +87,13 @@ void stacks_json(FILE *out, const stacks_view_t *view) {
   if (target->pid) fprintf(out, "\"pid\":%d,", target->pid);
   if (target->exe) {
     json_object *exe = json_new_text(target->exe);
-    fprintf(out, "\"exe\":%s,", json_object_to_json_string_ext(exe, JSON_STYLE));
+    fprintf(out, "\"exe\":%s,", json_print(exe, JSON_STYLE));
     json_object_put(exe);
   }
   fputs("\"threads\":[", out);
   for (size_t i = 0; i < target->thread_count; i++) {
     json_object *object = new_thread(view, &target->threads[i]);
-    fprintf(out, "%s\n%s", i ? "," : "", json_object_to_json_string_ext(object, JSON_STYLE));
+    fprintf(out, "%s\n%s", i ? "," : "", json_print(object, JSON_STYLE));
     json_object_put(object);
   }
   fprintf(out, "\n],\"elapsed_us\":%llu}\n", (unsigned long long)(target->elapsed_ns / 1000));

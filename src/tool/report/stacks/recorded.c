@@ -3,20 +3,42 @@
  * A stack of a recording as text and as JSON.
  */
 #include <inttypes.h>
+#include <limits.h>
+#include <string.h>
 
 #include "report/json.h"
 #include "report/report.h"
+#include "symbol/short_name.h"
 
 enum { DEPTH_SHOWN = 12, DEPTH_MAX = 4096 };
 
-static void print_name(const report_t *r, const frame_name_t *name, FILE *out) {
-  fprintf(out, "      %s", name->function);
+char *report_name(const report_t *r, const frame_name_t *name, int room, char *out) {
+  enum { LEAST_ROOM = 20 };
+  if (!r->columns || !name->known)
+    snprintf(out, REPORT_NAME_MAX, "%s", name->function);
+  else
+    short_name(name->function, room > LEAST_ROOM ? (unsigned)room : LEAST_ROOM, out,
+               REPORT_NAME_MAX);
+  return out;
+}
+
+void report_place(const report_t *r, const frame_name_t *name, char *out, size_t size) {
+  const char *slash = name->file && r->columns ? strrchr(name->file, '/') : NULL;
   if (name->file)
-    fprintf(out, "  %s%s:%" PRIu32 "%s", r->dim, name->file, name->line, r->plain);
-  else if (name->known && *name->library)
-    fprintf(out, "  %s%s%s", r->dim, name->library, r->plain);
-  if (name->inlined) fprintf(out, "  %s(inlined)%s", r->dim, r->plain);
-  fputc('\n', out);
+    snprintf(out, size, "  %s:%" PRIu32, slash ? slash + 1 : name->file, name->line);
+  else
+    snprintf(out, size, "%s%s", name->known && *name->library ? "  " : "",
+             name->known ? name->library : "");
+}
+
+static void print_name(const report_t *r, const frame_name_t *name, FILE *out) {
+  enum { INDENT = 6 };
+  char text[REPORT_NAME_MAX], place[PATH_MAX + 32];
+  const char *inlined = name->inlined ? "  (inlined)" : "";
+  report_place(r, name, place, sizeof place);
+  int room = (int)r->columns - INDENT - (int)strlen(place) - (int)strlen(inlined);
+  fprintf(out, "      %s%s%s%s%s\n", report_name(r, name, room, text), r->dim, place, inlined,
+          r->plain);
 }
 
 void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
@@ -39,7 +61,7 @@ void report_function_json(const frame_name_t *name, json_object *o) {
 }
 
 static json_object *frame_json(const record_frame_t *f, const frame_name_t *name) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_address(o, "pc", f->pc);
   if (*name->library) json_add_text(o, "module", name->library);
   if (name->known) json_add_text(o, "function", name->function);
@@ -52,7 +74,7 @@ static json_object *frame_json(const record_frame_t *f, const frame_name_t *name
 }
 
 json_object *report_counts_json(counts_t counts) {
-  json_object *o = json_object_new_object();
+  json_object *o = json_new_object();
   json_add_count(o, "blocks", counts.count);
   json_add_count(o, "bytes", counts.bytes);
   return o;
@@ -61,8 +83,8 @@ json_object *report_counts_json(counts_t counts) {
 json_object *report_frames_json(const report_t *r, uint32_t stack, bool *complete) {
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
-  json_object *list = json_object_new_array();
-  int count = reader_stack(r->reader, stack, frames, DEPTH_MAX);
+  json_object *list = json_new_array();
+  int count = reader_program_stack(r->reader, stack, frames, DEPTH_MAX);
   bool whole = count > 0 && count <= DEPTH_MAX;
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
     if (frame_names_is_marker(frames[i])) {
@@ -71,8 +93,24 @@ json_object *report_frames_json(const report_t *r, uint32_t stack, bool *complet
     }
     int n = frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < n; k++)
-      json_object_array_add(list, frame_json(frames[i], &names[k]));
+      json_append(list, frame_json(frames[i], &names[k]));
   }
   if (complete) *complete = whole;
   return list;
+}
+
+void report_add_stack(const report_t *r, completeness_t *to, uint32_t stack, uint64_t weight) {
+  const record_frame_t *frames[DEPTH_MAX];
+  int count = stack ? reader_program_stack(r->reader, stack, frames, DEPTH_MAX) : 0;
+  to->all += weight;
+  if (count > 0 && count <= DEPTH_MAX && !frame_names_is_marker(frames[count - 1]))
+    to->complete += weight;
+}
+
+void report_completeness_text(const completeness_t *c, const char *what, FILE *out) {
+  if (!c->all) return;
+  double share = 100.0 * (double)c->complete / (double)c->all;
+  if (c->complete < c->all && share > 99.99) share = 99.99; /* not all */
+  fprintf(out, "  stacks     %.2f %% of %s complete%s\n", share, what,
+          c->complete < c->all ? "; the others lack their outer frames" : "");
 }

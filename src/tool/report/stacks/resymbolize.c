@@ -58,9 +58,9 @@ static bool is_name(const char *key) {
 }
 
 static json_object *with_function(json_object *frame, const symbol_frame_t *function) {
-  json_object *object = json_object_new_object();
+  json_object *object = json_new_object();
   json_object_object_foreach(frame, key, value) {
-    if (!is_name(key)) json_object_object_add(object, key, json_object_get(value));
+    if (!is_name(key)) json_add(object, key, json_object_get(value));
   }
   json_add_function(object, function);
   return object;
@@ -73,14 +73,14 @@ static long resymbolize_run(json_object *old, size_t from, size_t last, json_obj
   json_object *frame = json_object_array_get_idx(old, last);
   int count = look_up(frame, symbolizer, functions);
   for (int i = 0; i < count; i++)
-    json_object_array_add(new, with_function(frame, &functions[i]));
+    json_append(new, with_function(frame, &functions[i]));
   for (size_t i = from; !count && i <= last; i++)
-    json_object_array_add(new, json_object_get(json_object_array_get_idx(old, i)));
+    json_append(new, json_object_get(json_object_array_get_idx(old, i)));
   return count;
 }
 
 static long resymbolize_frames(json_object *thread, json_object *old, symbolizer_t *symbolizer) {
-  json_object *new = json_object_new_array();
+  json_object *new = json_new_array();
   size_t count = json_object_array_length(old), from = 0;
   long named = 0;
   for (size_t i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static long resymbolize_frames(json_object *thread, json_object *old, symbolizer
     named += resymbolize_run(old, from, i, new, symbolizer);
     from = i + 1;
   }
-  json_object_object_add(thread, "frames", new);
+  json_add(thread, "frames", new);
   return named;
 }
 

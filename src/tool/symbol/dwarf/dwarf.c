@@ -84,6 +84,7 @@ static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
     if (elf) elf_end(elf);
     return NULL;
   }
+  dwarf_new_oom_handler(dwarf, dwarf_out_of_memory);
   *info = (debug_info_t){.dwarf = dwarf, .elf = elf, .code = code};
   if (list_units(info) && info->unit_count) return info;
   debug_info_close(info);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/message.h"
 
 static size_t hash(const void *entry) { return (size_t)hash_number((uintptr_t)entry); }
 
@@ -26,6 +27,8 @@ static bool grow(dwarf_names_t *names) {
   names->count = count;
   return true;
 }
+
+void dwarf_out_of_memory(void) { exit(message_fail("out of memory")); }
 
 void dwarf_names_free(dwarf_names_t *names) { free(names->slots); }
 

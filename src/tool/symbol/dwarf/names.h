@@ -3,9 +3,10 @@
  * Names of functions in DWARF.
  *
  * A function's name is its linkage name if it has one, as in C++ and Rust, else its plain name.
- * Both may be in the abstract instance or the declaration that its entry refers to. Each such entry
- * is looked up once, because units repeat the same inline functions. Compilers give no linkage name
- * to functions local to a file; these get the names of their namespaces and classes as a prefix.
+ * Both names may be in the abstract instance or the declaration that the function's entry refers
+ * to. Each such entry is looked up once, because units repeat the same inline functions. Compilers
+ * give no linkage name to functions local to a file; these get the names of their namespaces and
+ * classes as a prefix.
  *
  * The table stores keys and values in its slots. base/hash.h would add a memory access per look-up,
  * and building an index does one per inlined function.
@@ -32,6 +33,10 @@ typedef struct dwarf_names {
   size_t path_size;
   bool failed; /* memory ran out */
 } dwarf_names_t;
+
+/* For dwarf_new_oom_handler: libdw cannot return from a failed allocation. Prints an error and ends
+ * the process with status 2. */
+void dwarf_out_of_memory(void) __attribute__((noreturn));
 
 void dwarf_names_free(dwarf_names_t *names);
 

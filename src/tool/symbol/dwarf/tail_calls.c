@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "symbol/dwarf/names.h"
 #include "symbol/dwarf/tail_calls.h"
 
 /* Of nested scopes in a function. */
@@ -24,7 +25,10 @@ tail_calls_t *tail_calls_open(const char *path) {
   if (!t) return NULL;
   t->fd = open(path, O_RDONLY | O_CLOEXEC);
   t->dwarf = t->fd >= 0 ? dwarf_begin(t->fd, DWARF_C_READ) : NULL;
-  if (t->dwarf) return t;
+  if (t->dwarf) {
+    dwarf_new_oom_handler(t->dwarf, dwarf_out_of_memory);
+    return t;
+  }
   tail_calls_close(t);
   return NULL;
 }

@@ -4,8 +4,8 @@
  * libdw.
  *
  * libdw reads only ELF, but DWARF is the same in both formats. libdw needs an ELF header and
- * section headers with the name and place of each section. They are written into memory mapped
- * right before the file's bytes, so nothing is copied.
+ * section headers with the name and place of each section. These headers are written into memory
+ * mapped right before the file's bytes, so nothing is copied.
  */
 #ifndef SONDE_SYMBOL_MACHO_FILE_H
 #define SONDE_SYMBOL_MACHO_FILE_H

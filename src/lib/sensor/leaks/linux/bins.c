@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Finds the lists of free memory of glibc's allocator (malloc/malloc.c: struct malloc_state of the
- * main arena, in libc's data). Their ends, and `top`, point to the start of free chunks, which is
- * in the last bytes of the previous block: as roots they would keep leaked blocks reachable.
+ * main arena, in libc's data). The ends of these lists, and `top`, point to the start of a free
+ * chunk, which is in the last bytes of the previous block. As roots, these pointers would keep
+ * leaked blocks reachable.
  *
  * The lists are recognized by their shape: 127 pairs of words; in an empty list both words point 16
  * bytes before the pair. Before the pairs are `last_remainder`, `top` and ten more lists.

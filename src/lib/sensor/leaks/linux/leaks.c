@@ -18,7 +18,7 @@
 
 #define TRIES  40
 #define PASSES 8
-/* Time for signalled threads to enter their handlers. */
+/* Time for signaled threads to enter their handlers. */
 #define ANSWER_NS UINT64_C(100000000)
 /* The longest that a thread waits. */
 #define STAY_NS UINT64_C(5000000000)
@@ -45,7 +45,7 @@ typedef struct stop_request {
 typedef struct stop {
   /* the process; a forked child inherits its parent's, perhaps in the middle of a round */
   uint32_t pid;
-  /* odd: signalled threads wait */
+  /* odd: signaled threads wait */
   uint32_t round;
   uint32_t answers;
   uint32_t count;
@@ -56,7 +56,7 @@ typedef struct stop {
 
 static stop_t *the_stop;
 
-/* ---- in a signalled thread ------------------------------------------------------------------- */
+/* ---- in a signaled thread ------------------------------------------------------------------- */
 
 static void save(leaks_thread_t *t, const void *ucontext) {
   uint64_t known;
@@ -222,7 +222,7 @@ static uint32_t count_in_state(const stop_t *h, leaks_thread_state_t state) {
   return n;
 }
 
-/* Waits for the signalled threads; those that do not stop in time are marked RUNNING. */
+/* Waits for the signaled threads; those that do not stop in time are marked RUNNING. */
 static void collect(stop_t *h, uint64_t deadline_ns) {
   for (;;) {
     uint32_t answers = load_acquire(&h->answers);
@@ -239,7 +239,7 @@ static void collect(stop_t *h, uint64_t deadline_ns) {
   }
 }
 
-/* Stops threads that ran while others were stopped, and those that could not be signalled before.
+/* Stops threads that ran while others were stopped, and those that could not be signaled before.
  */
 static uint32_t stop_again(stop_t *h) {
   uint32_t again = 0;
@@ -406,7 +406,7 @@ static void lead(shm_control_t *c, void *ucontext) {
 }
 
 /* One thread leads at a time: the recorder may have given up on a leader that was stopped for long,
- * and signalled another thread. In a forked child LEADER is the parent's pid, and ignored. */
+ * and signaled another thread. In a forked child LEADER is the parent's pid, and ignored. */
 static void lead_alone(shm_control_t *c, void *ucontext) {
   static uint32_t leader; /* pid of the process whose thread leads; 0: none */
   uint32_t pid = (uint32_t)os_pid(), before = load_acquire(&leader), requested = LEAKS_REQUESTED;
@@ -420,7 +420,7 @@ static void handle(stop_t *h, uint32_t round, void *ucontext) {
   if (round & 1) {
     leaks_thread_t *t = entry_of(h, (uint32_t)os_tid());
     if (t && load_acquire(&t->state) == LEAKS_THREAD_SIGNALED) wait_for_copy(h, t, round, ucontext);
-  } else if (c && c->pid == (uint32_t)os_pid())
+  } else if (writer_is_of_process(c))
     lead_alone(c, ucontext);
 }
 

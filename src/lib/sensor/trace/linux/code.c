@@ -164,4 +164,14 @@ static void hook(shm_control_t *control) {
   reconfigure(control);
 }
 
-HIDDEN const sensor_t sensor_trace = {.start = start, .hook = hook, .reconfigure = reconfigure};
+/* The slots and the code are already changed, since the parent's memory was copied. */
+static void restart(shm_control_t *control) {
+  trace_restart(control);
+  reconfigure(control);
+}
+
+HIDDEN const sensor_t sensor_trace = {.start = start,
+                                      .hook = hook,
+                                      .reconfigure = reconfigure,
+                                      .fork = trace_fork,
+                                      .restart = restart};

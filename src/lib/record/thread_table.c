@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A hash table with bounded probes: an entry is at one of PROBES places, so freeing one needs no
+ * tombstone and finding one reads at most PROBES cache lines, usually one.
+ */
+#include "record/thread_table.h"
+
+#include <stdbool.h>
+
+#include "base/bits.h"
+
+#define PROBES 32u
+
+static uint32_t place_of(uint32_t tid, uint32_t probe) {
+  return ((tid * UINT32_C(2654435761)) >> 21) + probe;
+}
+
+static shm_thread_t *search(shm_threads_t *table, uint32_t tid, bool has_ended) {
+  for (uint32_t i = 0; i < PROBES; i++) {
+    shm_thread_t *t = &table->items[place_of(tid, i) % SHM_THREADS];
+    if (load_acquire(&t->tid) == tid && has_ended == (load_relaxed(&t->end_ns) != 0)) return t;
+  }
+  return NULL;
+}
+
+shm_thread_t *thread_table_find(shm_threads_t *table, uint32_t tid) {
+  return search(table, tid, false);
+}
+
+shm_thread_t *thread_table_find_ended(shm_threads_t *table, uint32_t tid) {
+  return search(table, tid, true);
+}
+
+shm_thread_t *thread_table_claim(shm_threads_t *table, uint32_t tid) {
+  shm_thread_t *found = thread_table_find(table, tid);
+  for (uint32_t i = 0; !found && i < PROBES; i++) {
+    shm_thread_t *t = &table->items[place_of(tid, i) % SHM_THREADS];
+    uint32_t free_now = 0;
+    if (!cas_acq_rel(&t->tid, &free_now, tid)) {
+      if (free_now == tid && !load_relaxed(&t->end_ns)) found = t; /* another thread was first */
+      continue;
+    }
+    add_relaxed(&table->started, 1u);
+    found = t;
+  }
+  return found;
+}
+
+void thread_table_free(shm_thread_t *entry) {
+  entry->outside = entry->ticks_outside = entry->no_timer = 0;
+  entry->position_ns = entry->sampled_ns = 0;
+  entry->before_ns = entry->off_ns = entry->lost_ns = 0;
+  store_relaxed(&entry->end_ns, 0);
+  store_release(&entry->tid, 0u);
+}
+
+void thread_table_account(shm_thread_t *entry, uint64_t now_ns, uint64_t *sum) {
+  uint64_t from = load_relaxed(&entry->position_ns);
+  if (now_ns <= from) return;
+  add_relaxed(sum, now_ns - from);
+  store_relaxed(&entry->position_ns, now_ns);
+}

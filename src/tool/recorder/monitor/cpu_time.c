@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Each poll reads the CPU time of every thread (schedstat) and its entry in the table of threads
+ * (record/thread_table.h), where the thread itself notes how far its samples reach. A thread whose
+ * samples fall behind its CPU time is sampled from outside until its ticks arrive again.
+ *
+ * A thread that ended between two polls has noted its CPU time itself. A thread that was killed has
+ * not; its total is the last reading.
+ */
+#define _GNU_SOURCE
+#include "recorder/monitor/cpu_time.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "os/os.h"
+#include "recorder/monitor/outside.h"
+#include "recorder/monitor/signal_state.h"
+#include "recorder/monitor/thread_file.h"
+#include "recorder/monitor/thread_stats.h"
+
+/* Between two polls, while CPU time is sampled, and otherwise. A poll takes some intervals of the
+ * samples, since the kernel's buffer holds only few. */
+#define POLL_NS      UINT64_C(50000000)
+#define POLL_SAMPLES 5u
+#define IDLE_POLL_NS UINT64_C(250000000)
+/* After n ns of CPU time, the monitor pauses for 19 n. */
+#define PAUSE_FACTOR 19u
+#define WRITE_NS     UINT64_C(1000000000)
+/* How far samples may fall behind: by an interval and this, as the kernel's timer interrupt is
+ * coarse; by three and UNKNOWN_NS if nothing seems to keep the ticks away; and for a thread that
+ * has no timer yet. */
+#define LATE_NS     UINT64_C(10000000)
+#define UNKNOWN_NS  UINT64_C(50000000)
+#define NO_TIMER_NS UINT64_C(100000000)
+/* Time before the first sample from outside for which that sample may count. */
+#define MERGE_MAX_NS UINT64_C(200000000)
+
+typedef struct timed_thread {
+  pid_t tid;
+  /* open file; -1: too many are open */
+  int schedstat;
+  bool here;
+  /* no user code: its time is never sampled */
+  bool is_kernel;
+  /* sampling from outside was refused */
+  bool is_refused;
+  /* why its own samples do not come */
+  no_sample_cause_t cause;
+  /* NULL: the table is full */
+  shm_thread_t *entry;
+  uint64_t run_ns;
+  /* when it was found and seen last */
+  uint64_t found_ns, seen_ns;
+  uint32_t ticks_seen;
+  outside_t outside;
+  /* by this monitor; the entry has the sums of the thread itself */
+  uint64_t no_sample_ns[NO_SAMPLE_CAUSES];
+  char name[THREAD_NAME_MAX];
+  uint32_t number;
+  /* its CPU time when it was last written */
+  uint64_t written_ns;
+} timed_thread_t;
+
+struct cpu_time_monitor {
+  pthread_t thread;
+  recording_t *recording;
+  monitor_writer_t *writer;
+  thread_stacks_t stacks;
+  pid_t pid;
+  /* sorted by tid */
+  timed_thread_t *threads;
+  size_t count, capacity;
+  uint32_t numbers;
+  /* of the process, at the last poll; of its ended threads */
+  uint64_t process_ns, ended_ns;
+  uint64_t written_at_ns;
+  uint32_t bell, stop;
+};
+
+static shm_threads_t *table_of(const cpu_time_monitor_t *m) {
+  return &m->recording->control->threads;
+}
+
+static bool is_sampling(const cpu_time_monitor_t *m) {
+  const shm_control_t *c = m->recording->control;
+  return load_relaxed(&c->mode) & RECORD_SAMPLES && load_relaxed(&c->exec_index);
+}
+
+static bool has_no_agent(const cpu_time_monitor_t *m) {
+  return load_relaxed(&m->recording->control->executing) != 0;
+}
+
+/* ---- records ------------------------------------------------------------------------------ */
+
+static void write_thread(cpu_time_monitor_t *m, const timed_thread_t *t, uint64_t run_ns) {
+  uint64_t gaps[NO_SAMPLE_CAUSES];
+  memcpy(gaps, t->no_sample_ns, sizeof gaps);
+  gaps[NO_SAMPLE_BEFORE] += load_relaxed(&t->entry->before_ns);
+  gaps[NO_SAMPLE_OFF] += load_relaxed(&t->entry->off_ns);
+  gaps[NO_SAMPLE_LOST] += load_relaxed(&t->entry->lost_ns);
+  monitor_writer_begin(m->writer, EXTENDED_THREAD_TIME);
+  monitor_writer_value(m->writer, t->number);
+  monitor_writer_value(m->writer, (uint64_t)t->tid);
+  monitor_writer_value(m->writer, run_ns);
+  monitor_writer_value(m->writer, load_relaxed(&t->entry->sampled_ns));
+  monitor_writer_value(m->writer, t->seen_ns - t->found_ns);
+  monitor_writer_text(m->writer, t->name);
+  for (unsigned i = 0; i < NO_SAMPLE_CAUSES; i++) {
+    if (!gaps[i]) continue;
+    monitor_writer_value(m->writer, i);
+    monitor_writer_value(m->writer, gaps[i]);
+  }
+  monitor_writer_end(m->writer);
+}
+
+/* The time of threads that were not seen is known once all have ended. */
+static void write_process(cpu_time_monitor_t *m, bool at_end) {
+  uint64_t noted = load_acquire(&table_of(m)->process_ns);
+  uint64_t process_ns = m->process_ns > noted ? m->process_ns : noted;
+  monitor_writer_begin(m->writer, EXTENDED_PROCESS_TIME);
+  monitor_writer_value(m->writer, process_ns > m->ended_ns ? process_ns : m->ended_ns);
+  monitor_writer_value(m->writer, load_relaxed(&table_of(m)->started));
+  monitor_writer_value(m->writer,
+                       at_end && process_ns > m->ended_ns ? process_ns - m->ended_ns : 0);
+  monitor_writer_end(m->writer);
+}
+
+/* ---- one thread --------------------------------------------------------------------------- */
+
+/* Accounts for all time until RUN_NS. */
+static void account(timed_thread_t *t, uint64_t run_ns, no_sample_cause_t cause) {
+  thread_table_account(t->entry, run_ns, &t->no_sample_ns[cause]);
+}
+
+/* Why the ticks of T do not arrive. False if nothing shows that, and they may be late. */
+static bool find_cause(const cpu_time_monitor_t *m, timed_thread_t *t, uint64_t late_ns) {
+  uint64_t interval_ns = m->recording->control->sample_interval_ns;
+  signal_state_t state;
+  if (!signal_state_read(m->pid, t->tid, &state)) return false;
+  t->is_kernel = state.is_kernel;
+  t->cause = state.is_kernel          ? NO_SAMPLE_KERNEL
+             : state.is_blocked       ? NO_SAMPLE_BLOCKED
+             : state.is_filtered      ? NO_SAMPLE_FILTER
+             : !state.is_caught       ? NO_SAMPLE_REPLACED
+             : !t->entry->position_ns ? NO_SAMPLE_NO_TIMER
+             : t->entry->no_timer     ? NO_SAMPLE_NO_TIMER
+                                      : NO_SAMPLE_REPLACED;
+  bool is_new = !t->entry->position_ns && late_ns < NO_TIMER_NS;
+  if (state.is_kernel || state.is_blocked) return true;
+  return !is_new && (!state.is_caught || late_ns >= 3 * interval_ns + UNKNOWN_NS);
+}
+
+static void take_over(cpu_time_monitor_t *m, timed_thread_t *t) {
+  uint64_t interval_ns = m->recording->control->sample_interval_ns;
+  uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
+  if (t->run_ns < t->entry->position_ns || late_ns < interval_ns + LATE_NS) return;
+  if (!find_cause(m, t, late_ns)) return;
+  if (t->is_kernel || t->is_refused) {
+    account(t, t->run_ns, t->cause);
+    return;
+  }
+  bool merges = late_ns <= MERGE_MAX_NS;
+  if (!outside_start(&t->outside, m->writer, t->tid, t->name, interval_ns, t->run_ns,
+                     merges ? late_ns : 0)) {
+    t->is_refused = true;
+    return;
+  }
+  t->ticks_seen = load_relaxed(&t->entry->ticks_outside);
+  store_release(&t->entry->outside, 1u);
+  if (!merges) account(t, t->run_ns, t->cause);
+}
+
+static void read_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
+  uint64_t until_ns = outside_read(&t->outside, &m->stacks, t->run_ns);
+  thread_table_account(t->entry, until_ns < t->run_ns ? until_ns : t->run_ns,
+                       &t->entry->sampled_ns);
+}
+
+/* The thread got a tick itself. */
+static void hand_back(cpu_time_monitor_t *m, timed_thread_t *t) {
+  signal_state_t state;
+  uint32_t ticks = load_relaxed(&t->entry->ticks_outside);
+  if (ticks == t->ticks_seen) return;
+  t->ticks_seen = ticks;
+  if (!signal_state_read(m->pid, t->tid, &state) || state.is_blocked) return;
+  outside_stop(&t->outside);
+  store_release(&t->entry->outside, 0u);
+}
+
+static void update_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
+  thread_stats_t stats;
+  if (!t->entry || !thread_stats_read_use(t->schedstat, m->pid, t->tid, &stats)) return;
+  bool ran = stats.run_ns != t->run_ns;
+  t->run_ns = stats.run_ns;
+  if (!ran && !t->outside.on) return;
+  if (has_no_agent(m))
+    account(t, t->run_ns, NO_SAMPLE_NO_AGENT);
+  else if (t->outside.on && !is_sampling(m))
+    outside_stop(&t->outside);
+  else if (t->outside.on) {
+    read_outside(m, t);
+    hand_back(m, t);
+  } else if (is_sampling(m)) {
+    take_over(m, t);
+  }
+}
+
+/* The thread has ended, or the monitor stops. */
+static void end_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
+  thread_file_close(t->schedstat);
+  if (!t->entry) return;
+  uint64_t noted = load_acquire(&t->entry->end_ns);
+  if (t->run_ns < noted) t->run_ns = noted;
+  if (t->outside.on) read_outside(m, t);
+  outside_stop(&t->outside);
+  uint64_t run_ns = t->run_ns;
+  if (run_ns < load_relaxed(&t->entry->position_ns)) run_ns = load_relaxed(&t->entry->position_ns);
+  account(t, run_ns, !is_sampling(m) ? NO_SAMPLE_OFF : t->is_refused ? t->cause : NO_SAMPLE_LAST);
+  write_thread(m, t, run_ns);
+  m->ended_ns += run_ns;
+  thread_table_free(t->entry);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+static size_t place_of(const cpu_time_monitor_t *m, pid_t tid) {
+  size_t low = 0, high = m->count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (m->threads[middle].tid < tid)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* NULL: out of memory. */
+static timed_thread_t *thread_of(cpu_time_monitor_t *m, pid_t tid) {
+  size_t i = place_of(m, tid);
+  if (i < m->count && m->threads[i].tid == tid) return &m->threads[i];
+  if (!ARRAY_GROW(m->threads, m->count, m->capacity)) return NULL;
+  timed_thread_t *t = &m->threads[i];
+  memmove(t + 1, t, (m->count - i) * sizeof *t);
+  m->count++;
+  *t = (timed_thread_t){
+      .tid = tid, .schedstat = -1, .number = ++m->numbers, .found_ns = os_monotonic_ns()};
+  t->entry = thread_table_find_ended(table_of(m), (uint32_t)tid); /* it is ending */
+  if (!t->entry) t->entry = thread_table_claim(table_of(m), (uint32_t)tid);
+  return t;
+}
+
+static void found_in_proc(cpu_time_monitor_t *m, pid_t tid) {
+  size_t before = m->count;
+  timed_thread_t *t = thread_of(m, tid);
+  if (!t) return;
+  t->here = true;
+  t->seen_ns = os_monotonic_ns();
+  if (m->count == before) return;
+  t->schedstat = thread_file_open(m->pid, tid, "schedstat");
+  thread_file_name(m->pid, tid, t->name);
+}
+
+static void list_threads(cpu_time_monitor_t *m) {
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%d/task", (int)m->pid);
+  DIR *folder = opendir(path);
+  struct dirent *entry;
+  for (size_t i = 0; i < m->count; i++)
+    m->threads[i].here = false;
+  while (folder && (entry = readdir(folder))) {
+    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+    if (tid > 0) found_in_proc(m, tid);
+  }
+  if (folder) closedir(folder);
+}
+
+static void remove_ended(cpu_time_monitor_t *m) {
+  size_t kept = 0;
+  for (size_t i = 0; i < m->count; i++)
+    if (m->threads[i].here)
+      m->threads[kept++] = m->threads[i];
+    else
+      end_thread(m, &m->threads[i]);
+  m->count = kept;
+}
+
+/* Threads that started and ended since the last poll. */
+static void add_short_threads(cpu_time_monitor_t *m) {
+  for (uint32_t i = 0; i < SHM_THREADS; i++) {
+    shm_thread_t *entry = &table_of(m)->items[i];
+    pid_t tid = (pid_t)load_acquire(&entry->tid);
+    size_t place = place_of(m, tid);
+    bool known = place < m->count && m->threads[place].entry == entry;
+    if (!tid || known || !load_acquire(&entry->end_ns)) continue;
+    timed_thread_t t = {.tid = tid, .schedstat = -1, .number = ++m->numbers, .entry = entry};
+    end_thread(m, &t);
+  }
+}
+
+/* A process' CPU clock (linux/posix-timers_types.h). It is exact and includes ended threads. */
+static void read_process(cpu_time_monitor_t *m) {
+  struct timespec t;
+  if (clock_gettime((clockid_t)(~(unsigned)m->pid << 3 | 2), &t) != 0) return;
+  uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  if (now > m->process_ns) m->process_ns = now;
+}
+
+static void poll_threads(cpu_time_monitor_t *m) {
+  read_process(m);
+  list_threads(m);
+  for (size_t i = 0; i < m->count; i++)
+    if (m->threads[i].here) update_thread(m, &m->threads[i]);
+  remove_ended(m);
+  add_short_threads(m);
+}
+
+/* Each record replaces the one before, so that a recording has the times even if its recorder is
+ * killed. */
+static void write_all(cpu_time_monitor_t *m) {
+  uint64_t now = os_monotonic_ns();
+  if (now - m->written_at_ns < WRITE_NS) return;
+  m->written_at_ns = now;
+  for (size_t i = 0; i < m->count; i++) {
+    timed_thread_t *t = &m->threads[i];
+    uint64_t run_ns = t->entry ? load_relaxed(&t->entry->position_ns) : 0;
+    if (run_ns == t->written_ns) continue;
+    t->written_ns = run_ns;
+    thread_file_name(m->pid, t->tid, t->name);
+    write_thread(m, t, run_ns);
+  }
+  write_process(m, false);
+  (void)monitor_writer_flush(m->writer);
+}
+
+/* ---- the thread --------------------------------------------------------------------------- */
+
+static void *watch(void *context) {
+  cpu_time_monitor_t *m = context;
+  prctl(PR_SET_NAME, "sonde-cpu-time");
+  /* To be punctual on a busy machine: the kernel's buffer holds few samples. */
+  (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
+  while (!load_acquire(&m->stop)) {
+    uint64_t used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
+    poll_threads(m);
+    write_all(m);
+    uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
+    uint64_t poll_ns = POLL_SAMPLES * m->recording->control->sample_interval_ns;
+    if (poll_ns > POLL_NS) poll_ns = POLL_NS;
+    if (!is_sampling(m) && m->recording->control->exec_index) poll_ns = IDLE_POLL_NS;
+    if (pause_ns < poll_ns) pause_ns = poll_ns;
+    (void)os_futex_wait(&m->bell, 0, pause_ns);
+  }
+  return NULL;
+}
+
+static void free_monitor(cpu_time_monitor_t *m) {
+  thread_stacks_close(&m->stacks);
+  monitor_writer_free(m->writer);
+  free(m->threads);
+  free(m);
+}
+
+cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording) {
+  cpu_time_monitor_t *m = calloc(1, sizeof *m);
+  if (!m) return NULL;
+  m->recording = recording;
+  m->pid = (pid_t)recording->header.pid;
+  m->writer = monitor_writer_new(recording, MONITOR_STREAM + 4);
+  m->stacks = (thread_stacks_t){.recording = recording, .writer = m->writer, .pid = m->pid};
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = m->writer && pthread_create(&m->thread, NULL, watch, m) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (started) return m;
+  free_monitor(m);
+  return NULL;
+}
+
+void cpu_time_monitor_stop(cpu_time_monitor_t *m) {
+  if (!m) return;
+  store_release(&m->stop, 1u);
+  store_release(&m->bell, 1u);
+  (void)os_futex_wake(&m->bell, 1);
+  pthread_join(m->thread, NULL);
+  poll_threads(m);
+  for (size_t i = 0; i < m->count; i++)
+    end_thread(m, &m->threads[i]);
+  write_process(m, true);
+  (void)monitor_writer_flush(m->writer);
+  free_monitor(m);
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+#include "recorder/monitor/outside.h"
+
+#include <stdlib.h>
+
+#include "os/os.h"
+
+#define DEPTH_MAX 512u
+/* After a broken walk, the list of images is read again if it is older than this. */
+#define DOUBT_NS UINT64_C(200000000)
+
+bool outside_start(outside_t *o, monitor_writer_t *writer, pid_t tid, const char *name,
+                   uint64_t interval_ns, uint64_t run_ns, uint64_t before_ns) {
+  if (!o->stream) o->stream = monitor_writer_stream(writer, tid, name);
+  if (!o->stream || !perf_ticks_open(&o->ticks, tid, interval_ns)) return false;
+  o->on = true;
+  o->interval_ns = interval_ns;
+  o->start_ns = run_ns;
+  o->before_ns = before_ns;
+  o->written_ns = o->sampled_ns = 0;
+  return true;
+}
+
+void outside_stop(outside_t *o) {
+  if (o->on) perf_ticks_close(&o->ticks);
+  o->on = false;
+}
+
+typedef struct reading {
+  outside_t *outside;
+  thread_stacks_t *stacks;
+  bool any;
+} reading_t;
+
+static uint32_t stack_of(thread_stacks_t *s, const perf_tick_t *tick) {
+  const stack_copy_t copy = {tick->regs, tick->stack, tick->stack_size};
+  thread_t thread = {0};
+  target_t *target = thread_stacks_target(s);
+  if (target) stacks_of_copy(target, &copy, DEPTH_MAX, &thread);
+  if (target && thread.ending == ENDING_BROKEN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
+    thread_stacks_close(s);
+    target = thread_stacks_target(s);
+    if (target) stacks_of_copy(target, &copy, DEPTH_MAX, &thread);
+  }
+  uint32_t stack = target ? monitor_writer_stack(s->writer, target, &thread) : 0;
+  free(thread.frames);
+  return stack;
+}
+
+/* A sample stands for the intervals of the thread's clock that no sample stands for yet. */
+static void add_tick(void *context, const perf_tick_t *tick) {
+  reading_t *r = context;
+  outside_t *o = r->outside;
+  uint64_t used_ns = o->before_ns + (uint64_t)((double)tick->cpu_ns * o->ratio);
+  uint64_t half = o->interval_ns / 2;
+  uint64_t ticks =
+      used_ns + half > o->written_ns ? (used_ns + half - o->written_ns) / o->interval_ns : 0;
+  o->sampled_ns = tick->cpu_ns;
+  r->any = true;
+  if (!ticks) return;
+  o->written_ns += ticks * o->interval_ns;
+  monitor_stream_sample(r->stacks->writer, o->stream, tick->time_ns, ticks - 1,
+                        stack_of(r->stacks, tick));
+}
+
+uint64_t outside_read(outside_t *o, thread_stacks_t *stacks, uint64_t run_ns) {
+  reading_t reading = {o, stacks, false};
+  uint64_t counted_ns = perf_ticks_cpu_ns(&o->ticks), passed_ns = run_ns - o->start_ns;
+  o->ratio = counted_ns > passed_ns ? (double)passed_ns / (double)counted_ns : 1;
+  perf_ticks_read(&o->ticks, add_tick, &reading);
+  return reading.any ? o->start_ns + (uint64_t)((double)o->sampled_ns * o->ratio) : 0;
+}

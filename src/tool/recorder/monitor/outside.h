@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Samples one thread of the program from outside. The kernel takes the samples (perf_ticks.h);
+ * their stacks are unwound here.
+ */
+#ifndef SONDE_RECORDER_MONITOR_OUTSIDE_H
+#define SONDE_RECORDER_MONITOR_OUTSIDE_H
+
+#include "recorder/monitor/thread_stacks.h"
+#include "target/perf_ticks.h"
+
+typedef struct outside {
+  perf_ticks_t ticks;
+  bool on;
+  uint64_t interval_ns;
+  /* of the thread at the start, by its own clock */
+  uint64_t start_ns;
+  /* before the start, that the first sample also counts for */
+  uint64_t before_ns;
+  /* that samples stand for so far, with before_ns */
+  uint64_t written_ns;
+  /* CPU time until the last sample, by the clock of the samples */
+  uint64_t sampled_ns;
+  /* time of the thread's clock for that of the samples, which includes interrupts and the time that
+   * a hypervisor took */
+  double ratio;
+  monitor_stream_t *stream;
+} outside_t;
+
+/* Starts sampling the thread TID, called NAME, each INTERVAL_NS of its CPU time, which is RUN_NS
+ * now. The first sample also counts for the BEFORE_NS before. False if the system refuses it. */
+bool outside_start(outside_t *o, monitor_writer_t *writer, pid_t tid, const char *name,
+                   uint64_t interval_ns, uint64_t run_ns, uint64_t before_ns);
+
+/* Writes the samples since the last call. RUN_NS is the thread's CPU time now. Returns its CPU time
+ * at its last sample; 0 if there was no new one. */
+uint64_t outside_read(outside_t *o, thread_stacks_t *stacks, uint64_t run_ns);
+void outside_stop(outside_t *o);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What /proc shows of a process that need not be a child of the recorder.
+ */
+#ifndef SONDE_RECORDER_PROCESS_FACTS_H
+#define SONDE_RECORDER_PROCESS_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct process_facts {
+  pid_t parent;
+  char state;
+  uint64_t birth;           /* in ticks since boot: with the pid it identifies the process */
+  uint64_t cpu_ns;          /* of all its threads */
+  uint64_t children_faults; /* 0: it has waited for no child that executed anything */
+} process_facts_t;
+
+/* Reads /proc/PID/stat (proc_pid_stat(5)); false if there is no such process. */
+bool process_facts_read(pid_t pid, process_facts_t *out);
+
+/* The text of /proc/PID/stat. */
+bool process_facts_parse(const char *text, uint64_t ticks_per_second, process_facts_t *out);
+
+/* Writes the command line with spaces between the arguments to OUT; "" if it is unknown. */
+void process_facts_command(pid_t pid, char *out, size_t size);
+
+/* Whether the executable of the process PID has the file name of the path FILE. */
+bool process_facts_runs(pid_t pid, const char *file);
+
+/* The process that is PID in the pid namespace of the process VIEWER; 0: there is none. */
+pid_t process_facts_of_namespace(pid_t viewer, pid_t pid);
+
+/* A reason: the process cannot reach the recorder's socket. */
+extern const char process_facts_apart[];
+
+/* Why the process PID does not run the agent, which was to be preloaded from SETTINGS; NULL: not
+ * known. */
+const char *process_facts_why(pid_t pid, const char *settings);
+
+/* Why FILE, a path as the process PID sees it, will not run the agent. NULL: it should, or FILE is
+ * "".
+ */
+const char *process_facts_why_file(pid_t pid, const char *file);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/replace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/message.h"
+#include "record/format.h"
+#include "recorder/liveness.h"
+
+static bool refuse(const char *path, const char *why) {
+  return message_fail("'%s' %s", path, why), false;
+}
+
+/* FD is open for reading PATH, the regular FILE. */
+static bool may_replace_file(int fd, const char *path, const struct stat *file, bool force) {
+  record_header_t h;
+  bool is_recording =
+      pread(fd, &h, sizeof h, 0) == sizeof h && !memcmp(h.magic, RECORD_MAGIC, sizeof h.magic);
+  if (is_recording && h.state == RECORD_OPEN && liveness_is_written(file, &h))
+    return refuse(path, "is a recording that is still being written; name another file with -o");
+  return is_recording || force ||
+         refuse(path, "exists and is not a recording; --force replaces it");
+}
+
+static bool may_replace(const char *path, bool force, bool follow) {
+  struct stat file;
+  if (stat(path, &file) != 0) return true; /* there is nothing to replace, or opening it fails */
+  if (!S_ISREG(file.st_mode))
+    return !follow ||
+           refuse(path, "is not a regular file; --follow needs a file beside which those "
+                        "of the children are created");
+  if (file.st_size == 0) return true;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return force || refuse(path, "cannot be read; --force replaces it");
+  bool good = may_replace_file(fd, path, &file, force);
+  close(fd);
+  return good;
+}
+
+bool replace_open(output_t *out, const char *path, bool is_default, bool force, bool follow) {
+  if (!is_default && !may_replace(path, force, follow)) return false;
+  if (!output_open(out, path, is_default, 0600)) return false;
+  if (lseek(out->fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE) return true;
+  output_discard(out);
+  close(out->fd);
+  return refuse(path, "is a pipe or a terminal; a recording needs a file");
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/own_code.h"
+
+#include <string.h>
+
+#include "image/path.h"
+
+static bool starts_with_any(const char *text, const char *const *starts) {
+  for (; *starts; starts++)
+    if (!strncmp(text, *starts, strlen(*starts))) return true;
+  return false;
+}
+
+static bool contains_any(const char *text, const char *const *parts) {
+  for (; *parts; parts++)
+    if (strstr(text, *parts)) return true;
+  return false;
+}
+
+bool own_image(const char *path) {
+  static const char *const folders[] = {"/lib/", "/lib64/",     "/lib32/", "/libx32/", "/usr/",
+                                        "/opt/", "/nix/store/", "/snap/",  NULL};
+  return path[0] == '/' && !starts_with_any(path, folders) && !path_is_system(path);
+}
+
+/* The name behind a return type: "void std::sort<int*>(…)" has "std::sort<int*>(…)". */
+static const char *without_type(const char *function) {
+  int depth = 0;
+  const char *name = function;
+  for (const char *p = function; *p && (*p != '(' || depth); p++) {
+    if (depth == 0 && p > function && p[-1] == ':' && !strncmp(p, "operator", 8)) break;
+    depth += (*p == '<') - (*p == '>' && p > function && p[-1] != '-');
+    if (*p == ' ' && depth == 0 && p[1] != '(' && p[1] != '[') name = p + 1;
+  }
+  return name;
+}
+
+bool own_function(const char *function, const char *file) {
+  static const char *const runtimes[] = {
+      "std::",    "__gnu_cxx::", "__cxxabiv1::", "core::",          "alloc::", "<std::",  "<core::",
+      "<alloc::", "__rust",      "operator new", "operator delete", "_start",  "__libc_", NULL};
+  static const char *const folders[] = {"/usr/include/", "/usr/lib/", "/usr/local/include/",
+                                        "/rustc/", NULL};
+  static const char *const parts[] = {"/.cargo/registry/", "/.rustup/", "/include/c++/", NULL};
+  if (file && (starts_with_any(file, folders) || contains_any(file, parts))) return false;
+  return !starts_with_any(without_type(function), runtimes);
+}

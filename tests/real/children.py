@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --follow lists every program of a run, as strace -f sees them: recorded, or with the reason.
+Programs of other users, namespaces and root directories are recorded where the agent can load."""
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+
+from helpers import (LIB, NOT_FOR_OTHERS, SONDE, compile_c, needs, needs_agent, needs_strace, others_can_run_sonde, output_of, record, report,
+                     run_cases, second_reader, skip, sonde)
+
+needs_agent()
+BLOCKS = 500
+SOURCE = f"""
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {{
+  for (int i = 0; i < {BLOCKS}; i++) if (!malloc(100)) return 1;
+  return argc > 1 ? execv(argv[1], argv + 1) : 0;
+}}
+"""
+PROGRAM = compile_c(SOURCE)
+os.chmod(PROGRAM, 0o755)
+
+
+def _run(folder, *command, options=("--follow", "--malloc=malloc"), **how):
+    """The processes that the report of a run lists, and what the run printed."""
+    path, done = record(command, *options, path=os.path.join(folder, "run.sonde"), text=True, **how)
+    assert done.returncode == 0, done
+    assert "ld.so" not in done.stderr, done.stderr
+    return report(path, "processes")["processes"]["list"], done
+
+
+def _rows(rows, program=PROGRAM):
+    """The rows of a program, with or without arguments."""
+    return [row for row in rows if row["command"].split(" ")[0] == str(program)]
+
+
+def _recorded(rows, program=PROGRAM):
+    """Fails unless the program has one row, whose recording has its blocks."""
+    (row,) = _rows(rows, program)
+    assert row.get("file"), row
+    told = report(row["file"], "malloc")
+    assert told["pid"] == row["pid"], (told["pid"], row)
+    assert told["malloc"]["allocated"]["blocks"] >= BLOCKS, told["malloc"]["allocated"]
+    return row
+
+
+def _can(*command):
+    """Skips unless COMMAND, which needs rights, works here."""
+    needs(command[0])
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        skip(f"{' '.join(command)}: {done.stderr.strip()}")
+
+
+def _root():
+    if os.geteuid() or not others_can_run_sonde():
+        skip("needs root" if os.geteuid() else NOT_FOR_OTHERS)
+
+
+def another_user_by_setpriv(folder):
+    _root()
+    _can("setpriv", "--reuid", "65534", "true")
+    _recorded(_run(folder, "sh", "-c", f"setpriv --reuid 65534 {PROGRAM}; true")[0])
+
+
+def another_user_by_su(folder):
+    _root()
+    _can("su", "nobody", "-s", "/bin/sh", "-c", "true")
+    _recorded(_run(folder, "su", "nobody", "-s", "/bin/sh", "-c", f"{PROGRAM}; true")[0])
+
+
+def a_user_namespace(folder):
+    _can("unshare", "-Ur", "true")
+    _recorded(_run(folder, "sh", "-c", f"unshare -Ur {PROGRAM}; true")[0])
+
+
+def a_mount_namespace(folder):
+    _can("unshare", "-Urm", "true")
+    _recorded(_run(folder, "sh", "-c", f"unshare -Urm {PROGRAM}; true")[0])
+
+
+def a_pid_namespace(folder):
+    """The pid of the list is the recorder's, not the 1 of the namespace."""
+    _can("unshare", "-Urpf", "--mount-proc", "true")
+    row = _recorded(_run(folder, "unshare", "-Urpf", "--mount-proc", PROGRAM)[0])
+    assert row["pid"] > 1, row
+
+
+def a_network_namespace(folder):
+    """The recorder's socket cannot be reached there, and the list says so."""
+    _can("unshare", "-Urn", "true")
+    rows, done = _run(folder, "sh", "-c", f"unshare -Urn {PROGRAM}; true")
+    (row,) = [row for row in rows if "not_recorded" in row]
+    assert "network namespace" in row["not_recorded"] and "network namespace" in done.stderr, (row, done.stderr)
+
+
+def without_an_environment(folder):
+    _recorded(_run(folder, "sh", "-c", f"env -i {PROGRAM}; true")[0])
+
+
+def a_daemon(folder):
+    needs("setsid")
+    _recorded(_run(folder, "setsid", "-f", PROGRAM)[0])
+
+
+def the_agent_is_not_visible(folder):
+    """A file system hides the agent's folder: a descriptor of its file replaces the path."""
+    _can("unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt")
+    shutil.copy(PROGRAM, folder / "program")
+    rows, done = _run(folder, "unshare", "-Urm", "sh", "-c",
+                      f"mount -t tmpfs none {LIB} && {folder}/program; true")
+    assert not done.stderr.count("cannot be preloaded"), done.stderr
+    _recorded(rows, folder / "program")
+
+
+def no_way_to_the_agent(folder):
+    """A root directory without /proc: the program runs as ever, and the list has the reason."""
+    _can("unshare", "-Ur", "chroot", "/", "true")
+    root = folder / "root"
+    for path in [PROGRAM, *re.findall(r"(/\S+)", output_of("ldd", PROGRAM))]:
+        (root / path[1:]).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, root / path[1:])
+    rows, done = _run(folder, "sh", "-c", f"unshare -Ur chroot {root} {PROGRAM}; true")
+    (row,) = [row for row in rows if "not_recorded" in row]
+    assert row["command"] == PROGRAM and "not visible" in row["not_recorded"], row
+    assert "not visible" in done.stderr, done.stderr
+
+
+def a_static_program(folder):
+    """It is not recorded, the programs that it executes are."""
+    static = compile_c(SOURCE, "-static")
+    rows, done = _run(folder, "sh", "-c", f"{static} {PROGRAM}; {static}; true")
+    _recorded(rows)
+    first, last = _rows(rows, static)
+    assert first["not_recorded"] == last["not_recorded"] == "it is statically linked", rows
+    assert "statically linked" in done.stderr, done.stderr
+
+
+def a_program_that_gains_rights(folder):
+    _root()
+    setuid = folder / "setuid"
+    shutil.copy(PROGRAM, setuid)
+    os.chown(setuid, 65534, 65534)
+    os.chmod(setuid, 0o4755)
+    row = _rows(_run(folder, "sh", "-c", f"{setuid}; true")[0], setuid)[0]
+    assert row["not_recorded"] == "it gains rights (setuid, setgid, capabilities)", row
+
+
+def every_program_of_strace(folder):
+    """The oracle: each process that executes a program under strace -f is listed, with that program."""
+    needs_strace()
+    static = compile_c(SOURCE, "-static")
+    script = folder / "script"
+    script.write_text(f"#!/bin/sh\n{PROGRAM} &\n{static}\n(cd /; exec {PROGRAM})\nenv -i {static}\nnice {PROGRAM}\nwait\n")
+    script.chmod(0o755)
+    output_of("strace", "-ff", "-qq", "-e", "trace=execve", "-o", folder / "trace", script)
+    executed = [re.findall(r'^execve\("([^"]+)".* = 0$', trace.read_text(), re.M)
+                for trace in folder.glob("trace.*")]
+    rows, _ = _run(folder, script)
+    found = Counter(os.path.basename(row["command"].split(" ")[0]) for row in rows)
+    last = Counter(os.path.basename(programs[-1]) for programs in executed if programs)
+    every = Counter(os.path.basename(program) for programs in executed for program in programs)
+    assert not last - found and not found - every, (found, last, every)
+    return dict(found)
+
+
+def the_list_has_times(folder):
+    burn = "import os,subprocess,time\nend=time.process_time()+0.3\nwhile time.process_time()<end: pass\n"
+    rows, done = _run(folder, "sh", "-c", f"/usr/bin/python3 -c '{burn}'; true", options=("--follow",))
+    (python,) = _rows(rows, "/usr/bin/python3")
+    assert python["cpu_ns"] >= 0.3e9 and python["duration_ns"] >= 0.3e9, python
+    assert python["parent"] == rows[0]["pid"], rows
+    assert "2 of 2 processes are recorded" in done.stderr, done.stderr
+    for row, read in zip(rows, [e for e in second_reader(folder / "run.sonde") if e["event"] == "process"]):
+        assert row.items() >= {key: read[key] for key in ("pid", "parent", "start_ns", "cpu_ns", "command")}.items()
+        assert read["end_ns"] - read["start_ns"] == row["duration_ns"] and read["file"] == row["file"], (row, read)
+    text = sonde("report", folder / "run.sonde")
+    assert "2 in this run" in text and python["file"] in text, text
+
+
+def children_that_are_not_followed(folder):
+    """The recorder and the report say so."""
+    script = f"{PROGRAM}; true"
+    path, done = record(["sh", "-c", script], "--audit", path=folder / "run.sonde", text=True)
+    assert "children" in done.stderr and "--follow" in done.stderr, done.stderr
+    assert "children of the command were not recorded" in sonde("report", path)
+    _, done = record([PROGRAM], path=folder / "alone.sonde", text=True)
+    assert "children" not in done.stderr, done.stderr
+
+
+def a_removed_folder(folder):
+    path = folder / "gone" / "run.sonde"
+    path.parent.mkdir()
+    _, done = record(["rm", "-r", path.parent], path=path, text=True)
+    assert done.returncode == 0 and "the recording is lost" in done.stderr, done.stderr
+    assert "sonde report" not in done.stderr, done.stderr
+
+
+def a_second_recording(folder):
+    path, _ = record([PROGRAM], path=folder / "run.sonde")
+    said = subprocess.run([SONDE, "report", path, path], capture_output=True, text=True, check=False)
+    assert said.returncode == 2 and "takes one recording" in said.stderr, said
+
+
+run_cases(globals())

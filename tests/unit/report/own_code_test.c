@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tests which images and functions count as the program's own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "report/own_code.h"
+
+static void images(void **state) {
+  (void)state;
+  assert_true(own_image("/home/ann/app/libparser.so"));
+  assert_true(own_image("/srv/app/plugins/b.so"));
+  assert_false(own_image("/usr/lib/x86_64-linux-gnu/libz.so.1"));
+  assert_false(own_image("/lib/x86_64-linux-gnu/libc.so.6"));
+  assert_false(own_image("/home/ann/gcc/lib/libstdc++.so.6"));
+  assert_false(own_image("[vdso]"));
+}
+
+static void functions(void **state) {
+  (void)state;
+  assert_true(own_function("fill", "/home/ann/app/app.cc"));
+  assert_true(own_function("void app::sort<int>(std::vector<int>&)", NULL));
+  assert_true(own_function("std::string app::name(int)", NULL));
+  assert_true(own_function("app::Parser::operator std::string() const", "parser.cc"));
+  assert_true(own_function("main", NULL));
+  assert_false(own_function("void std::sort<int*>(int*, int*)", NULL));
+  assert_false(own_function("std::vector<app::Row>::push_back(app::Row const&)", NULL));
+  assert_false(own_function("fill", "/usr/include/c++/12/bits/stl_algo.h"));
+  assert_false(own_function("alloc::raw_vec::finish_grow", NULL));
+  assert_false(own_function("<alloc::vec::Vec<T> as core::ops::Drop>::drop", NULL));
+  assert_false(own_function("serde::de::f", "/root/.cargo/registry/src/serde-1.0/src/de.rs"));
+  assert_false(own_function("_start", NULL));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(images), cmocka_unit_test(functions)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
