@@ -4,7 +4,7 @@
  *
  * Under `sonde record` the calls go into that recording, whether libsonde is linked as a shared or
  * a static library. Otherwise they go into a recording of this program (sonde/malloc.h). `sonde
- * report FILE audit` reads either.
+ * report FILE audit` reads both kinds of recording.
  *
  * sonde_audit_start and sonde_audit_stop take locks: call them from one thread at a time, never in
  * a signal handler or inside malloc. A forked child is audited only under `sonde record --audit
@@ -23,9 +23,9 @@ extern "C" {
 
 /* Starts recording calls of the functions that POLICY names, in every image, including images
  * loaded later. POLICY is the output of `sonde audit compile`: SIZE bytes at an address divisible
- * by 4, which are copied. PATH names a new file; if a recording exists (under `sonde record`, or
- * after sonde_malloc_log_start) it is ignored and may be NULL. Returns 0; SONDE_EINVAL if POLICY is
- * not a policy or has another version; SONDE_EBUSY if an audit is active (`sonde record --audit`
+ * by 4, which are copied. PATH names a new file. If a recording exists (under `sonde record`, or
+ * after sonde_malloc_log_start), PATH is ignored and may be NULL. Returns 0; SONDE_EINVAL if POLICY
+ * is not a policy or has another version; SONDE_EBUSY if an audit is active (`sonde record --audit`
  * starts one before main) or the recording has another policy; SONDE_EIO if the file exists or
  * cannot be created, or the recorder does not reply; SONDE_ENOMEM; SONDE_EUNSUPPORTED if functions
  * cannot be hooked (a static program, a hardware shadow stack). */

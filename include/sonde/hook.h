@@ -6,8 +6,9 @@
  * with the function's address. A pointer to a function in a table is such a slot too. A hook writes
  * the address of the replacement into every import slot of that name: slots of the procedure
  * linkage table (lazily bound or not), of -fno-plt code, and of data. Calls that use no slot are
- * not hooked: calls inside the defining image if it was linked with -Bsymbolic or the like, calls
- * in a static program, and calls through a pointer that the program copied before.
+ * not hooked: calls inside the defining image if that image was linked with -Bsymbolic or the like,
+ * calls in a static program, and calls through a pointer that the program copied before the hook
+ * was installed.
  * sonde_hook_reach reports every slot.
  *
  * While hooks are installed, dlsym and dlvsym return the replacement, except for RTLD_NEXT, which
@@ -22,9 +23,9 @@
  *
  * All functions here may be called by any thread, except: in a signal handler; in a replacement
  * that may run inside the dynamic loader (of malloc, for example); in the child of a fork that was
- * made while another thread was in one of these functions. They take a lock of sonde and the lock
- * with which the loader prevents unloading. They do not call malloc and do not change errno. A
- * replacement runs wherever the program calls the function.
+ * made while another thread was in one of these functions. These functions take a lock of sonde and
+ * the lock with which the loader prevents unloading. They do not call malloc and do not change
+ * errno. A replacement runs wherever the program calls the function.
  */
 #ifndef SONDE_HOOK_H
 #define SONDE_HOOK_H
@@ -49,12 +50,13 @@ typedef struct sonde_hook_request {
   /* Called instead, with the same arguments. */
   void *replacement;
   /* Set before the first slot is written: the function to call as the original, which is the next
-   * older hook of the same function, or the function itself. Read it at each call; it changes when
-   * that older hook is removed. It must stay valid as long as the replacement may be called. */
+   * older hook of the same function, or the function itself. Read the variable at each call,
+   * because its value changes when that older hook is removed. The variable must exist as long as
+   * the replacement may be called. */
   void **original;
   /* NULL, or a filter: returns nonzero if calls from the image PATH are to be hooked. PATH is the
-   * loader's path, "" for the program. It runs inside functions of this header and must not call
-   * them. Hooks with a filter are called before hooks without one. */
+   * loader's path, "" for the program. The filter runs inside functions of this header and must not
+   * call them. Hooks with a filter are called before hooks without one. */
   int (*wants)(const char *path, void *context);
   void *context;
 } sonde_hook_request_t;
@@ -67,10 +69,10 @@ typedef struct sonde_hook_request {
 SONDE_API int sonde_hook_add(const sonde_hook_request_t *requests, size_t count,
                              sonde_hook_t **hooks);
 
-/* Removes HOOK, in any order relative to other hooks of the function, which stay installed. When
+/* Removes HOOK. Other hooks of the function stay installed; they can be removed in any order. When
  * the last hook is removed, the slots get their old values, except slots that other code has
  * changed. Calls in progress may still be in the replacement, and continue through `original`. HOOK
- * is invalid afterwards. Returns SONDE_OK; SONDE_ENOTFOUND if it is not a hook; SONDE_EBUSY. */
+ * is invalid afterwards. Returns SONDE_OK; SONDE_ENOTFOUND if HOOK is not a hook; SONDE_EBUSY. */
 SONDE_API int sonde_hook_remove(sonde_hook_t *hook);
 
 /* Returns SONDE_OK if newly loaded images are hooked automatically, before any of their code except
@@ -96,7 +98,7 @@ typedef enum sonde_slot_state {
   SONDE_SLOT_UNWANTED,   /* the filter excludes this image */
   SONDE_SLOT_SHADOWED,   /* a newer hook with another filter uses the slot and bypasses this one */
   SONDE_SLOT_ELSEWHERE,  /* bound to another definition of the name; left unchanged */
-  SONDE_SLOT_FOREIGN,    /* other code has changed it since; left unchanged */
+  SONDE_SLOT_FOREIGN,    /* other code has changed the slot since; left unchanged */
   SONDE_SLOT_PROTECTED,  /* its page could not be made writable */
   SONDE_SLOT_WITHIN,     /* no slot: the defining image calls the function directly */
   SONDE_SLOT_UNREADABLE, /* no slot: the image has no usable dynamic section */

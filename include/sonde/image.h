@@ -41,11 +41,11 @@ typedef struct sonde_segment {
 /* One image. The memory that it points to stays valid and unchanged as long as the process lives,
  * also after dlclose. */
 typedef struct sonde_image {
-  /* 1 to 32767. The same build at the same address has the same id, reloaded or not; another build
-   * at that address has another id. */
+  /* 1 to 32767. A build that is loaded again at the same address keeps its id; another build at
+   * that address has another id. */
   uint32_t id;
   unsigned flags;   /* SONDE_IMAGE_… */
-  const char *path; /* NULL: unknown. A deleted file has the path it had */
+  const char *path; /* NULL: unknown. For a deleted file, its former path */
   const uint8_t *build_id;
   size_t build_id_size; /* bytes; 0: none */
   uintptr_t slide;      /* address in memory minus address as linked */
@@ -59,7 +59,7 @@ typedef struct sonde_image {
  * images whose ELF header the loader did not map. */
 SONDE_API int sonde_images(int (*visit)(const sonde_image_t *image, void *context), void *context);
 
-/* Describes the image that contains PC. Returns 0; SONDE_ENOTFOUND if no image contains it;
+/* Describes the image that contains PC. Returns 0; SONDE_ENOTFOUND if no image contains PC;
  * SONDE_EINVAL if IMAGE is NULL. */
 SONDE_API int sonde_image_of_pc(uintptr_t pc, sonde_image_t *image);
 

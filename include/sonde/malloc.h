@@ -5,11 +5,11 @@
  * Under `sonde record` these functions act on that recording, whether libsonde is linked as a
  * shared or a static library. Otherwise sonde_malloc_log_start creates a recording, and hooks
  * malloc and its family by name in every image, including images loaded later (sonde/hook.h lists
- * calls that hooks cannot see). Either file is read by `sonde report FILE`.
+ * calls that hooks cannot see). `sonde report FILE` reads both kinds of recording.
  *
- * A recording without `sonde record` has no second process that completes it. exit and
- * sonde_malloc_log_stop write everything. A program that is killed or calls _exit loses the last
- * events, at most 256 KB per thread.
+ * Without `sonde record`, no second process completes the recording. exit and sonde_malloc_log_stop
+ * write everything. A program that is killed or calls _exit loses the last events, at most 256 KB
+ * per thread.
  *
  * Apple's systems have no `sonde record`. There, malloc_logger reports blocks from every caller,
  * and __syscall_logger reports mappings. Both are private symbols of the system; a build without
@@ -48,16 +48,17 @@ typedef enum sonde_malloc_mode {
   SONDE_MALLOC_LIVE_MAPPINGS = 5,
 } sonde_malloc_mode_t;
 
-/* Starts recording in MODE into the new file PATH. Under `sonde record` it switches the mode and
- * ignores PATH, which may be NULL. PATH is not used after the call.
+/* Starts recording in MODE into the new file PATH. Under `sonde record` this function switches the
+ * mode and ignores PATH, which may be NULL. PATH is not used after the call.
  * Returns 0; SONDE_EINVAL for an unknown mode or a NULL path; SONDE_EBUSY if a recording exists;
- * SONDE_EIO if the file exists or cannot be created; SONDE_ENOMEM; SONDE_EUNSUPPORTED for a mode
- * with mappings outside `sonde record`, and if functions cannot be hooked (a static program). */
+ * SONDE_EIO if the file exists or cannot be created; SONDE_ENOMEM; SONDE_EUNSUPPORTED if the
+ * program does not run under `sonde record` and MODE includes mappings, or if functions cannot be
+ * hooked (a static program). */
 SONDE_API int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode);
 
 /* Stops recording: writes the live blocks in a LIVE mode, closes each thread's stream and removes
- * the hooks. Under `sonde record` it sets the mode to OFF. It waits for events that other threads
- * are writing.
+ * the hooks. Under `sonde record` this function sets the mode to OFF. It waits for events that
+ * other threads are writing.
  * Returns 0; SONDE_ENOTFOUND without a recording; SONDE_EIO; SONDE_ETIMEDOUT if a thread does not
  * finish its event within five seconds. */
 SONDE_API int sonde_malloc_log_stop(void);
@@ -74,15 +75,15 @@ typedef struct sonde_block {
   size_t size;
   /* for sonde_malloc_stack; 0: the capture failed */
   uint32_t stack;
-  /* the thread that allocated it; 0: that thread has ended, or is unknown */
+  /* the thread that allocated the block; 0: that thread has ended or is unknown */
   pid_t tid;
   /* when it was allocated, on CLOCK_MONOTONIC */
   uint64_t time_ns;
 } sonde_block_t;
 
-/* Finds the live block that contains ADDRESS and copies it to *BLOCK. It finds blocks that were
- * allocated since a LIVE mode was switched on. The start address of a block is found in a few
- * memory accesses; any other address costs a scan of all blocks.
+/* Finds the live block that contains ADDRESS and copies it to *BLOCK. Only blocks that were
+ * allocated since a LIVE mode was switched on are found. The start address of a block is found in a
+ * few memory accesses; any other address costs a scan of all blocks.
  * Returns 0; SONDE_ENOTFOUND; SONDE_EUNSUPPORTED in other modes; SONDE_EINVAL for NULL. */
 SONDE_API int sonde_malloc_of(const void *address, sonde_block_t *block);
 
@@ -93,8 +94,9 @@ SONDE_API int sonde_malloc_of(const void *address, sonde_block_t *block);
 SONDE_API int64_t sonde_malloc_each(int (*visit)(const sonde_block_t *block, void *context),
                                     void *context);
 
-/* Writes the program counters of the stack of a block, at most MAX, innermost first, to PCS. Use
- * this and not sonde_stack_of_id: under `sonde record` the two have different ids.
+/* Writes the program counters of the stack of a block, at most MAX, innermost first, to PCS. Do not
+ * pass a block's stack to sonde_stack_of_id: under `sonde record` the two functions use different
+ * ids.
  * Returns the count; SONDE_ENOTFOUND; SONDE_EINVAL. */
 SONDE_API int sonde_malloc_stack(uint32_t stack, uintptr_t *pcs, int max);
 

@@ -2,11 +2,11 @@
  *
  * Names for program counters of this process, from its own symbol tables.
  *
- * sonde reads an image's .symtab from its file, which it opens, compares by build-id and closes. If
- * that file is missing, of another build or has no .symtab, sonde uses .dynsym, which names only
- * exported functions, and reports that. The first name from an image reads and indexes its symbols;
- * each further name costs one search. The command `sonde symbolize` also finds source lines,
- * inlined functions and debug files, and demangles names.
+ * sonde reads .symtab from the image's file. It opens the file, compares the build-id and closes
+ * the file. If the file is missing, is of another build or has no .symtab, sonde uses .dynsym,
+ * which names only exported functions, and reports that. The first name from an image reads and
+ * indexes its symbols; each further name costs one search. The command `sonde symbolize` also finds
+ * source lines, inlined functions and debug files, and demangles names.
  *
  * Any thread may call these functions, also inside malloc, after fork and in a signal handler, for
  * example a crash handler on an alternate stack of 8 KB (12 KB on aarch64). They do not call malloc
@@ -25,10 +25,10 @@
 extern "C" {
 #endif
 
-/* PC is exact, or of a stack, its innermost entry is. Otherwise PC is a return address, and the
- * call before it is named, since a call may be the last instruction of its function. */
+/* PC, or the innermost entry of a stack, is exact. Without this flag it is a return address; sonde
+ * then names the call before it, because a call may be the last instruction of its function. */
 #define SONDE_NAME_EXACT 1u
-/* For sonde_stack_print: leave out frames of system images. Their numbers are not reused. */
+/* For sonde_stack_print: leave out frames of system images. The other frames keep their numbers. */
 #define SONDE_NAME_APP_ONLY 2u
 
 /* How completely the symbols of an image are known; sonde_name.known. */
@@ -64,24 +64,24 @@ typedef struct sonde_name {
 } sonde_name_t;
 
 /* Finds the name of PC. FLAGS is 0 or SONDE_NAME_EXACT. Returns 0 if the function is known;
- * SONDE_ESTRIPPED if the image is known but no symbol covers the pc; SONDE_ENOTFOUND if no image
- * contains it; SONDE_EINVAL if NAME is NULL or FLAGS is invalid. */
+ * SONDE_ESTRIPPED if the image is known but no symbol covers PC; SONDE_ENOTFOUND if no image
+ * contains PC; SONDE_EINVAL if NAME is NULL or FLAGS is invalid. */
 SONDE_API int sonde_name(uintptr_t pc, unsigned flags, sonde_name_t *name);
 
 /* Writes a stack to the descriptor FD, innermost first, one line per frame:
  *   #2  0x000055d0a1c3e24b  worker_main+0x4b  (/usr/bin/app+0x124b)
  *   #3  0x00007f3c9ba89134  ??  (/usr/lib/libx.so.1+0x89134, stripped)
- * PCS holds COUNT program counters, as sonde_stack writes them. They are return addresses, except
- * the one after a signal frame, which the function detects. FLAGS: SONDE_NAME_EXACT if PCS[0] is
- * exact; SONDE_NAME_APP_ONLY. Returns the number of lines written; SONDE_EINVAL; SONDE_EIO if
- * writing to FD fails. Uses less than 5 KB of stack. */
+ * PCS holds COUNT program counters, as sonde_stack writes them. The program counters are return
+ * addresses, except the one after a signal frame, which the function detects. FLAGS:
+ * SONDE_NAME_EXACT if PCS[0] is exact; SONDE_NAME_APP_ONLY. Returns the number of lines written;
+ * SONDE_EINVAL; SONDE_EIO if writing to FD fails. Uses less than 5 KB of stack. */
 SONDE_API int sonde_stack_print(int fd, const uintptr_t *pcs, int count, unsigned flags);
 
 /* Writes the text of the stack ID (of sonde_stack_id), in the format of sonde_stack_print, to OUT:
  * at most SIZE bytes including the terminating 0. FLAGS: 0 or SONDE_NAME_APP_ONLY. Texts are cached
- * while their images stay loaded; the cache is limited to 16 MB. Names are correct also after an
- * image was unloaded. Returns the length of the whole text without the 0, even if it was truncated,
- * as snprintf does; SONDE_ENOTFOUND if there is no such stack; SONDE_EINVAL. */
+ * while their images stay loaded; the cache is limited to 16 MB. Names stay correct after an image
+ * is unloaded. Returns the length of the whole text without the 0, even if it was truncated, as
+ * snprintf does; SONDE_ENOTFOUND if there is no such stack; SONDE_EINVAL. */
 SONDE_API int sonde_stack_text(uint32_t id, unsigned flags, char *out, size_t size);
 
 #ifdef __cplusplus

@@ -36,7 +36,7 @@ typedef enum sonde_stack_status {
 
 /* Facts about a captured stack; a set of bits. */
 
-/* At least one frame has no unwind rule; its frame pointer was used. */
+/* At least one frame has no unwind rule; its caller was found from its code or by frame pointer. */
 #define SONDE_FLAG_HEURISTIC 1u
 /* The frame register was inferred from the stack and the machine code, not read. */
 #define SONDE_FLAG_INFERRED 2u

@@ -3,12 +3,13 @@
  * Declares the iterations of a thread's loop, so that stalls in it are reported.
  *
  * `sonde record --stall` finds event loops that wait in epoll_wait, poll or select without these
- * functions. They serve threads that have no event loop, or that wait in another way. A thread that
- * has declared an iteration is watched by its declarations only; its waits are then ignored.
+ * functions. These functions serve threads that have no event loop, or that wait in another way. If
+ * a thread has declared an iteration, only its declarations begin and end its iterations; its waits
+ * are ignored.
  *
- * Under `sonde record` the recorder watches the iterations. Otherwise the program's monitor does
- * (sonde_stall_monitor). Without either, the functions return SONDE_EUNSUPPORTED and cost two loads
- * and two branches.
+ * Under `sonde record` the recorder watches the iterations. Otherwise the program's monitor watches
+ * them (sonde_stall_monitor). Without a recorder and a monitor, the functions return
+ * SONDE_EUNSUPPORTED and cost two loads and two branches.
  *
  * Unless a declaration says otherwise, a function may be called by any thread, inside malloc, in a
  * signal handler and after fork. A forked child is not watched; calls there have no effect. No
@@ -27,7 +28,7 @@ extern "C" {
 #endif
 
 /* Ends the calling thread's iteration and begins the next one. The thread stalls if it does not
- * call this again within the threshold. sonde_stall_end ends the last iteration.
+ * call this function again within the threshold. sonde_stall_end ends the last iteration.
  * Returns 0; SONDE_EUNSUPPORTED without a recorder or monitor; SONDE_EFULL if too many threads are
  * watched (256). */
 SONDE_API int sonde_heartbeat(void);
@@ -38,9 +39,9 @@ SONDE_API int sonde_heartbeat(void);
 SONDE_API int sonde_stall_begin(uint32_t limit_ms);
 
 /* Allows the current iteration LIMIT_MS milliseconds from its beginning, for example if it does
- * long work or waits for the user. Call it before the threshold is reached. It also applies to an
- * iteration of an event loop, which stays watched by its waits. Returns 0; SONDE_EINVAL if no
- * iteration is open; SONDE_EUNSUPPORTED as above. */
+ * long work or waits for the user. Call it before the threshold is reached. The limit also applies
+ * to an iteration of an event loop; the loop's waits still begin and end its iterations. Returns 0;
+ * SONDE_EINVAL if no iteration is open; SONDE_EUNSUPPORTED as above. */
 SONDE_API int sonde_stall_expect(uint32_t limit_ms);
 
 /* Ends the calling thread's iteration. The thread is not watched until the next begin or heartbeat.
@@ -52,7 +53,7 @@ SONDE_API int sonde_stall_end(void);
 typedef enum sonde_stall_phase {
   /* an iteration has reached its limit */
   SONDE_STALL_BEGAN,
-  /* it is twice as long as at the last call */
+  /* the iteration is twice as long as at the last call of the callback */
   SONDE_STALL_CONTINUES,
   SONDE_STALL_ENDED,
 } sonde_stall_phase_t;
@@ -74,9 +75,10 @@ typedef struct sonde_stall {
   int count;
 
   /* The hot path: the code that used the time, found in stacks sampled during the whole iteration.
-   * It is the innermost function outside system images that had at least half of the samples' time,
-   * then its callers, at most to the 256th frame. For sonde_name, the first entry is a return
-   * address unless it equals PCS[0]. */
+   * The first entry is in the innermost function that used at least half of the sampled time and is
+   * not in a system image. Its callers follow, up to 256 frames. When you pass the first entry to
+   * sonde_name, treat it as a return address, or as an exact address (SONDE_NAME_EXACT) if it
+   * equals PCS[0]. */
   const uintptr_t *hot_path;
   /* entries; 0: no stack was captured; SONDE_EFULL: eight stalls are being sampled already */
   int hot_path_count;
@@ -87,22 +89,24 @@ typedef struct sonde_stall {
 /* Called in the thread that called sonde_stall_monitor; may do whatever that thread may do. */
 typedef void sonde_stall_call_t(const sonde_stall_t *stall, void *context);
 
-/* Watches the declared iterations of this program's threads. An iteration of THRESHOLD_MS (at least
- * 10), or of its larger declared limit, is a stall: CALL is called while it lasts and when it ends.
+/* Watches the declared iterations of this program's threads. An iteration that takes
+ * THRESHOLD_MS (at least 10), or its declared limit if that is larger, is a stall. CALL is called
+ * while the stall lasts and when it ends.
  *
- * It occupies the calling thread, which the program has created for it, until
- * sonde_stall_monitor_stop. The thread sleeps while no iteration is open, and polls ten times per
- * threshold while one is; each poll also captures a stack. A running thread is sent SIGURG; the
- * stack of a blocked thread is read in place (sonde/thread.h has the exception). On Apple's systems
- * the thread is suspended for a moment, and the main thread's run loop is watched without
- * declarations if CoreFoundation is loaded.
+ * The function occupies the calling thread, which should be a thread of its own, until
+ * sonde_stall_monitor_stop. That thread sleeps while no iteration is open. While one is open, the
+ * thread polls ten times per threshold, and each poll captures a stack. A running thread is sent
+ * SIGURG. The stack of a blocked thread is read in place, without a signal except in the cases that
+ * sonde/thread.h lists. On Apple's systems the thread is suspended for a moment, and the main
+ * thread's run loop is watched without declarations if CoreFoundation is loaded.
  *
  * Returns 0 after sonde_stall_monitor_stop; SONDE_EINVAL; SONDE_EBUSY if a monitor runs or `sonde
  * record` records the program. Do not call it in a signal handler, nor in a forked child of a
  * program that has a monitor. */
 SONDE_API int sonde_stall_monitor(uint32_t threshold_ms, sonde_stall_call_t *call, void *context);
 
-/* Makes sonde_stall_monitor return, now or when it is next called. Returns 0. CALL may call it. */
+/* Makes sonde_stall_monitor return, now or when it is next called. Returns 0. The callback
+ * of the monitor may call this function. */
 SONDE_API int sonde_stall_monitor_stop(void);
 
 #ifdef __cplusplus

@@ -10,8 +10,8 @@
  * By default a blocked thread is signaled only if unwinding needs a register that the kernel does
  * not report (on aarch64 the link register, in a leaf) and the kernel restarts the interrupted
  * call. Such calls are flock(2), waits for a child, and, without a time limit, futex(2), read,
- * write, accept, send and recv. Otherwise, or with SONDE_NO_SIGNAL, the stack is SONDE_STACK_BROKEN
- * (SONDE_ENOTFOUND).
+ * write, accept, send and recv. If the kernel does not restart the call, or with SONDE_NO_SIGNAL,
+ * the stack is SONDE_STACK_BROKEN (SONDE_ENOTFOUND).
  *
  * The first request installs the handler, which stays for the life of the process and passes every
  * other SIGURG to the program's handler.
@@ -45,8 +45,8 @@ typedef struct sonde_thread {
 } sonde_thread_t;
 
 /* Lists the threads of this process, including the calling one, in the kernel's order. Writes at
- * most MAX of them and returns the total number, which may be greater; or SONDE_EUNSUPPORTED
- * without /proc, SONDE_EINVAL. A thread that ends meanwhile may be missing. */
+ * most MAX of them and returns the total number, which may be greater than MAX; or
+ * SONDE_EUNSUPPORTED without /proc, SONDE_EINVAL. A thread that ends meanwhile may be missing. */
 SONDE_API int sonde_threads(sonde_thread_t *threads, int max);
 
 /* Gets the name and state of one thread. Returns 0, SONDE_ENOTHREAD, SONDE_EUNSUPPORTED or
@@ -56,9 +56,9 @@ SONDE_API int sonde_thread(pid_t tid, sonde_thread_t *thread);
 /* Returns the id of the thread that main runs on. */
 SONDE_API pid_t sonde_main_thread(void);
 
-/* Returns the id of the thread with handle THREAD; SONDE_ENOTHREAD if it has ended;
- * SONDE_EUNSUPPORTED if this C library stores the id at an unknown place (each call checks with the
- * calling thread's own handle). */
+/* Returns the id of the thread with handle THREAD; SONDE_ENOTHREAD if that thread has ended;
+ * SONDE_EUNSUPPORTED if this C library stores the id at an unknown place. Each call checks that
+ * place with the calling thread's own handle. */
 SONDE_API pid_t sonde_thread_of_pthread(pthread_t thread);
 
 /* Finds the threads named NAME (as set by pthread_setname_np or prctl: its first 15 bytes). Writes
@@ -92,9 +92,9 @@ typedef struct sonde_thread_options {
  *   SONDE_EUNSUPPORTED, SONDE_ENOMEM, SONDE_EFULL, SONDE_EPERM, SONDE_EINVAL. */
 SONDE_API int sonde_stack_of_thread(pid_t tid, uintptr_t *pcs, int max);
 
-/* As sonde_stack_of_thread, with the status. CAPTURE says where to write the stack and how many
- * frames to leave out; its ucontext, pc, sp and fp must be 0. OPTIONS may be NULL. Returns the
- * count or one of the statuses above, which is then in CAPTURE->reason too. */
+/* As sonde_stack_of_thread, with the status. CAPTURE specifies where to write the stack and how
+ * many frames to leave out; its ucontext, pc, sp and fp must be 0. OPTIONS may be NULL. Returns the
+ * count or one of the errors above, which is then also in CAPTURE->reason. */
 SONDE_API int sonde_capture_thread(pid_t tid, sonde_capture_t *capture,
                                    const sonde_thread_options_t *options);
 

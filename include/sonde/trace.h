@@ -10,17 +10,19 @@
  *
  * Traced are
  *   - functions compiled with -finstrument-functions (gcc or clang), in a program linked with
- *     libsonde. While tracing is off such a call costs about 2 ns more, in a shared library 4 ns;
- *     while it is on, about two readings of the clock;
+ *     libsonde. While tracing is off, a call of such a function costs about 2 ns more, in a shared
+ *     library 4 ns; while tracing is on, about two readings of the clock;
  *   - functions compiled with -fpatchable-function-entry=5 (gcc or clang) or -fxray-instrument
- *     (clang), in images loaded before sonde_trace_start. They cost nothing while tracing is off;
+ *     (clang), in images loaded before sonde_trace_start. These functions cost nothing while
+ *     tracing is off;
  *   - scopes that the source names with sonde_trace_scope;
  *   - imported functions and Objective-C messages that sonde_trace_calls selects.
  *
- * All threads are traced. The functions may be called by any thread, but only the scope functions
- * in a signal handler. None of them allocates with malloc or changes errno. A forked child is not
- * traced until it calls sonde_trace_start; it must not stop, save or print if tracing was on at the
- * fork. In a program that `sonde record` runs, `sonde record --trace` traces instead.
+ * All threads are traced. Any thread may call these functions. A signal handler may call only the
+ * scope functions. None of them allocates with malloc or changes errno. A forked child is not
+ * traced until it calls sonde_trace_start. If tracing was on at the fork, the child must not stop,
+ * save or print the trace. In a program that `sonde record` runs, `sonde record --trace` traces
+ * instead.
  */
 #ifndef SONDE_TRACE_H
 #define SONDE_TRACE_H
@@ -42,9 +44,10 @@ SONDE_API int sonde_trace_start(size_t limit_bytes);
  * each "FUNCTION", "LIBRARY:FUNCTION" (the library's file name), "-[Class selector:]" or
  * "+[Class selector]", as in `sonde record --trace` (docs/hooks.md). Such a call then goes through
  * a trampoline, which costs 1 ns while tracing is off and about 20 ns while it is on. This cannot
- * be undone, and is possible once in a program. Before sonde_trace_start it sets the limit to 64
- * MB. Returns 0; SONDE_EINVAL if PATTERN is NULL, empty or longer than 511 bytes; SONDE_EBUSY if a
- * pattern is set or the program is recorded; SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
+ * be undone, and is possible once in a program. If this function is called before
+ * sonde_trace_start, the limit of sonde_trace_start is 64 MB. Returns 0; SONDE_EINVAL if PATTERN is
+ * NULL, empty or longer than 511 bytes; SONDE_EBUSY if a pattern is set or the program is recorded;
+ * SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_calls(const char *pattern);
 
 /* Stops tracing. Calls that are open are reported as not ended.
