@@ -25,7 +25,7 @@
  * In this order sensors are started, handle a request of the recorder, and are listed by
  * `sonde help record`. */
 #define SENSOR_TABLE(OPTION, ALWAYS)                                                               \
-  OPTION(malloc, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, "[MODE]",                                    \
+  OPTION(malloc, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, "[MODE:all|malloc|vm|live|livevm|off]",      \
          "record allocations:\n"                                                                   \
          "  all      malloc, free and mmap with stacks (default)\n"                                \
          "  malloc   only blocks; vm: only memory mappings\n"                                      \
@@ -45,7 +45,7 @@
   OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
          "report iterations of event loops that take longer than\n"                                \
          "MS milliseconds (" SENSOR_STRING(SENSOR_DEFAULT_STALL_MS) "), and what caused them")     \
-  OPTION(audit, RECORD_AUDIT, "[POLICY]",                                                          \
+  OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple]",                                              \
          "record calls of sensitive functions; POLICY is a file,\n"                                \
          "linux (default) or apple; see 'sonde help audit'")                                       \
   ALWAYS(leaks)

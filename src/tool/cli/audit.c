@@ -23,6 +23,7 @@ static const cli_option_t options[] = {{'o', "output", "FILE", "compile: the fil
 static const cli_usage_t usage = {
     .verb = "audit",
     .arguments = "check [POLICY] | compile POLICY -o FILE | baseline FILE",
+    .words = "check compile baseline",
     .options = options,
     .about = "check: prints what an audit policy audits, or the line with an error and how to fix "
              "it (exit 2). POLICY is a YAML file (docs/policy.md), or linux or apple, which are "

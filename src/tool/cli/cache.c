@@ -19,6 +19,7 @@ static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "print JSON (doc
 static const cli_usage_t usage = {
     .verb = "cache",
     .arguments = "[list | size | clear | limit [SIZE]]",
+    .words = "list size clear limit",
     .about =
         "The symbol index stores the contents of debug files, one file for each binary, so that "
         "later runs find names and lines at once. If the index exceeds its limit, the least "

@@ -57,7 +57,11 @@ enum {
 
 /* An option. A printable KEY is also the short option; keys of long options begin at CLI_LONG_ONLY.
  * VALUE is NULL for a switch, "FILE" for a required value, and "[HZ]" for an optional value
- * (--sample or --sample=50). A table ends with {0}. */
+ * (--sample or --sample=50). A value that is one of several words lists them: "WHAT:peak|leaked".
+ * CLI_GROUP is an entry that begins a group of options. A table ends with {0}.
+ *
+ * The tables are the source of `sonde help VERB`, of the man pages and of the completions
+ * (cmake/manual.py reads `sonde help --json`). */
 typedef struct cli_option {
   int key;
   const char *name;
@@ -65,7 +69,15 @@ typedef struct cli_option {
   const char *help;
 } cli_option_t;
 
-enum { CLI_LONG_ONLY = 256, CLI_MAX_OPTIONS = 48, CLI_MAX_EXAMPLES = 8 };
+enum {
+  CLI_LONG_ONLY = 256,
+  CLI_GROUP_KEY = 1 << 30,
+  CLI_MAX_OPTIONS = 48,
+  CLI_MAX_EXAMPLES = 8,
+};
+
+#define CLI_GROUP(title)                                                                           \
+  { CLI_GROUP_KEY, title, NULL, NULL }
 
 typedef struct cli_example {
   const char *command;
@@ -76,6 +88,7 @@ typedef struct cli_example {
 typedef struct cli_usage {
   const char *verb;
   const char *arguments;       /* "PID", "[--] COMMAND…", "FILE [SECTION]"; NULL for none */
+  const char *words;           /* that arguments can be, between spaces; NULL for none */
   const char *about;           /* full sentences, lines of at most 80 columns */
   const cli_option_t *options; /* NULL for none */
   cli_example_t examples[CLI_MAX_EXAMPLES];
@@ -101,6 +114,21 @@ cli_parser_t cli_parser_for_command(const cli_usage_t *usage, int argc, char **a
 /* Returns the key of the next option; 0 after the last, when REST is set; -1 if the verb must
  * return STATUS, after help or an error was printed. */
 int cli_next(cli_parser_t *parser);
+
+/* ---- help ---------------------------------------------------------------------------------- */
+
+/* Prints what `sonde help VERB` prints. */
+void cli_print_help(const cli_usage_t *usage);
+
+/* Until it is called with NULL, --help passes the verb's usage to TAKE and prints nothing. */
+void cli_take_usage(void (*take)(const cli_usage_t *usage, void *context), void *context);
+
+/* The column width of SIZE bytes of UTF-8. */
+int cli_width(const char *text, size_t size);
+
+/* Prints TEXT with breaks between words at 80 columns. The first line begins in column INDENT,
+ * where the others are indented to. */
+void cli_print_wrapped(const char *text, int indent);
 
 /* ---- wrong use ----------------------------------------------------------------------------- */
 

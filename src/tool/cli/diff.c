@@ -18,7 +18,7 @@
 enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH };
 
 static const cli_option_t options[] = {
-    {KEY_BY, "by", "WHAT",
+    {KEY_BY, "by", "WHAT:peak|leaked|allocated|temporary|sample|audit",
      "compare peak, leaked, allocated, temporary, sample (CPU time) or audit (exit 1 if there are "
      "new sensitive calls).\nDefault: audit if OLD is a baseline or both recordings have only an "
      "audit; else peak"},

@@ -23,13 +23,13 @@
 enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, KEY_BASELINE, KEY_PROGRAM };
 
 static const cli_option_t options[] = {
-    {KEY_AS, "as", "FORMAT",
+    {KEY_AS, "as", "FORMAT:collapsed|pprof|chrome-trace|sarif|csv|xcprivacy",
      "collapsed (default): stacks with weights, for flame graphs\n"
      "pprof: a gzipped profile for pprof\n"
      "chrome-trace: traced calls, for Perfetto and speedscope\n"
      "sarif: audited calls, for code scanners; csv: the same as a table\n"
      "xcprivacy: a draft of Apple's privacy manifest"},
-    {KEY_BY, "by", "WHAT",
+    {KEY_BY, "by", "WHAT:sample|peak|leaked|allocated|temporary",
      "the weight: sample (CPU time); peak, leaked, allocated (bytes); temporary (calls). Default: "
      "sample if there are samples, else peak"},
     {KEY_LEAST, "least", "DURATION", "chrome-trace: skip shorter calls: 10us, 1.5ms"},

@@ -7,16 +7,30 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/common/help_json.h"
 #include "cli/verbs.h"
+
+typedef enum group {
+#define GROUP_NAME(group, title) GROUP_##group,
+  CLI_GROUP_TABLE(GROUP_NAME)
+#undef GROUP_NAME
+} group_t;
+
+static const char *const titles[] = {
+#define GROUP_TITLE(group, title) title,
+    CLI_GROUP_TABLE(GROUP_TITLE)
+#undef GROUP_TITLE
+};
 
 typedef struct verb {
   const char *name;
+  group_t group;
   const char *summary;
   int (*run)(int argc, char **argv);
 } verb_t;
 
 static const verb_t verbs[] = {
-#define VERB_ENTRY(name, summary) {#name, summary, verb_##name},
+#define VERB_ENTRY(name, group, summary) {#name, GROUP_##group, summary, verb_##name},
     CLI_VERB_TABLE(VERB_ENTRY)
 #undef VERB_ENTRY
 };
@@ -38,31 +52,75 @@ static int unknown_verb(const char *name) {
 }
 
 static void list_verbs(FILE *out) {
+  const char *bold = terminal_style(out, TERMINAL_BOLD),
+             *plain = terminal_style(out, TERMINAL_PLAIN);
   fprintf(out, "sonde records who calls what in running programs, and reports it.\n\n"
-               "usage: sonde VERB [options] [--] [arguments]\n\nverbs:\n");
-  for (int i = 0; i < VERB_COUNT; i++)
-    fprintf(out, "  %s%-10s%s %s\n", terminal_style(out, TERMINAL_BOLD), verbs[i].name,
-            terminal_style(out, TERMINAL_PLAIN), verbs[i].summary);
-  fprintf(out, "\nRun 'sonde help VERB' for options and examples.\n"
-               "Exit status: 0 success, 1 a check failed, 2 wrong use or failure.\n");
+               "usage: sonde VERB [options] [--] [arguments]\n");
+  for (int i = 0; i < VERB_COUNT; i++) {
+    if (!i || verbs[i].group != verbs[i - 1].group)
+      fprintf(out, "\n%s%s%s\n", bold, titles[verbs[i].group], plain);
+    fprintf(out, "  %s%-10s%s %s\n", bold, verbs[i].name, plain, verbs[i].summary);
+  }
+  fprintf(out,
+          "\nBegin with 'sonde record -- COMMAND'. 'sonde help VERB' shows options, examples.\n"
+          "Exit status: 0 success, 1 a check failed, 2 wrong use or failure.\n");
+}
+
+/* Adds what the verb's own --help would print. */
+static void add_usage(const cli_usage_t *usage, void *verb) { help_json_add(verb, usage); }
+
+static int ask_for_help(const verb_t *verb) {
+  char name[16], help[] = "--help";
+  char *argv[] = {name, help, NULL};
+  snprintf(name, sizeof name, "%s", verb->name);
+  message_set_verb(verb->name);
+  return verb->run(2, argv);
+}
+
+static int print_help_json(void) {
+  json_object *o = json_new_object(), *list = json_new_array();
+  int status = CLI_DONE;
+  json_add_text(o, "version", SONDE_VERSION);
+  for (int i = 0; i < VERB_COUNT && status == CLI_DONE; i++) {
+    json_object *verb = json_new_object();
+    json_add_text(verb, "name", verbs[i].name);
+    json_add_text(verb, "group", titles[verbs[i].group]);
+    json_add_text(verb, "summary", verbs[i].summary);
+    cli_take_usage(add_usage, verb);
+    status = ask_for_help(&verbs[i]);
+    json_append(list, verb);
+  }
+  cli_take_usage(NULL, NULL);
+  json_add(o, "verbs", list);
+  if (status == CLI_DONE) printf("%s\n", json_print(o, JSON_STYLE));
+  json_object_put(o);
+  return status;
 }
 
 int verb_help(int argc, char **argv) {
-  if (argc > 2) return message_fail("takes one verb; 'sonde --help' lists the verbs");
-  if (argc < 2 || argv[1][0] == '-') {
+  enum { KEY_JSON = CLI_LONG_ONLY };
+  static const cli_option_t options[] = {
+      {KEY_JSON, "json", NULL, "print all verbs with their options as JSON (docs/json.md)"}, {0}};
+  static const cli_usage_t usage = {
+      .verb = "help",
+      .arguments = "[VERB]",
+      .about = "Lists the verbs, or prints the options and examples of VERB.",
+      .options = options,
+      .examples = {{"sonde help record", "print the options of record"}}};
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  bool json = false;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    json |= key == KEY_JSON;
+  if (key < 0) return parser.status;
+  if (json) return print_help_json();
+  if (parser.rest_count > 1) return message_fail("takes one verb; 'sonde --help' lists the verbs");
+  if (!parser.rest_count) {
     list_verbs(stdout);
     return CLI_DONE;
   }
-  const verb_t *verb = find_verb(argv[1]);
-  if (!verb) return unknown_verb(argv[1]);
-  if (verb->run == verb_help) {
-    list_verbs(stdout);
-    return CLI_DONE;
-  }
-  char help[] = "--help";
-  char *verb_argv[] = {argv[1], help, NULL};
-  message_set_verb(verb->name);
-  return verb->run(2, verb_argv);
+  const verb_t *verb = find_verb(parser.rest[0]);
+  return verb ? ask_for_help(verb) : unknown_verb(parser.rest[0]);
 }
 
 static int run(int argc, char **argv) {

@@ -27,32 +27,40 @@ enum {
   KEY_FULL_NAMES
 };
 
+#define SECTION_WORD(name) " " #name
+#define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
+
 static const cli_option_t options[] = {
-    {KEY_BY, "by", "WHAT", "rank by peak (default), leaked, allocated, temporary, growth"},
+    CLI_GROUP("all sections"),
+    {KEY_BY, "by", "WHAT:peak|leaked|allocated|temporary|growth",
+     "rank by peak (default), leaked, allocated, temporary, growth"},
     {KEY_TOP, "top", "N", "show N functions, libraries and stacks (default 10)"},
-    {KEY_TREE, "tree", "[DIRECTION]",
+    {KEY_TREE, "tree", "[DIRECTION:top-down|bottom-up]",
      "print a call tree: top-down (callees, the default) or bottom-up (callers)"},
     {KEY_FROM, "from", "TIME", "report from here: seconds since the start, or a marker"},
     {KEY_TO, "to", "TIME", "report up to here"},
     {KEY_PROGRAM, "program", "N",
      "the program to report if the process called exec: 1 is the first. Default: the last; for the "
      "audit, all"},
-    {KEY_MAX, "max", "DURATION", "exit 1 if a stall was longer: 500ms, 2s"},
-    {KEY_LEAST, "least", "DURATION", "trace: skip shorter calls: 10us, 1.5ms"},
-    {KEY_DEPTH, "depth", "N", "trace: skip calls deeper than N"},
-    {KEY_FUNCTION, "function", "PATTERN", "trace: only functions that match: 'parse_*'"},
-    {KEY_SIZE, "size", "BYTES", "trace: skip functions smaller than BYTES"},
-    {KEY_THREAD, "thread", "TID", "trace: only this thread"},
-    {KEY_NET, "net", NULL, "trace: subtract the overhead of tracing"},
     {KEY_FULL_NAMES, "full-names", NULL,
      "print whole C++ and Rust names; by default they are shortened to the width of the terminal, "
      "or to COLUMNS"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    CLI_GROUP("the section stalls"),
+    {KEY_MAX, "max", "DURATION", "exit 1 if a stall was longer: 500ms, 2s"},
+    CLI_GROUP("the section trace"),
+    {KEY_LEAST, "least", "DURATION", "skip shorter calls: 10us, 1.5ms"},
+    {KEY_DEPTH, "depth", "N", "skip calls deeper than N"},
+    {KEY_FUNCTION, "function", "PATTERN", "only functions that match: 'parse_*'"},
+    {KEY_SIZE, "size", "BYTES", "skip functions smaller than BYTES"},
+    {KEY_THREAD, "thread", "TID", "only this thread"},
+    {KEY_NET, "net", NULL, "subtract the overhead of tracing"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "report",
     .arguments = "FILE [SECTION…]",
+    .words = SECTION_WORDS,
     .about = "Prints what the recording FILE contains: CPU time, allocations, live blocks at the "
              "peak, leaks, durations of calls. Without a SECTION it prints a summary. A section "
              "prints everything: by function, library, thread, size and stack.",
@@ -128,9 +136,6 @@ static const report_section_t *const sections[] = {
 #undef SECTION_ENTRY
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
-
-#define SECTION_WORD(name) " " #name
-#define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
 
 typedef struct request {
   bool json, any_named;

@@ -1,31 +1,40 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verbs of the command, in the order of `sonde --help`. X(name, summary): `sonde name` calls
- * verb_name(), which is in cli/name.c or cli/linux/name.c.
+ * The verbs of the command, by the question that they answer, in the order of `sonde help`.
+ * X(name, group, summary): `sonde name` calls verb_name(), which is in cli/name.c or
+ * cli/linux/name.c. The summary fits in a line of 80 columns.
  */
 #ifndef SONDE_CLI_VERBS_H
 #define SONDE_CLI_VERBS_H
 
-#define CLI_VERB_TABLE(X)                                                                          \
-  X(stacks, "show every thread's stack of a process or a core file")                               \
-  X(record, "run a command and record what it does")                                               \
-  X(ctl, "control a program that is being recorded")                                               \
-  X(report, "print what a recording contains")                                                     \
-  X(leaks, "find unreachable blocks of a running program; show references")                        \
-  X(history, "show what happened at an address, and from where")                                   \
-  X(export, "convert a recording: collapsed, pprof, chrome-trace, sarif, csv")                     \
-  X(events, "print every event of a recording as JSON lines")                                      \
-  X(import, "convert a malloc stack log of macOS or iOS to a recording")                           \
-  X(diff, "compare two recordings; a gate for continuous integration")                             \
-  X(pack, "compress or summarize a recording")                                                     \
-  X(symbolize, "print function, file and line of addresses")                                       \
-  X(audit, "check audit policies; write baselines")                                                \
-  X(clean, "remove unfinished recordings of processes that have ended")                            \
-  X(cache, "list, limit or clear the symbol index")                                                \
-  X(doctor, "check what works here and how to fix what does not")                                  \
-  X(help, "list the verbs, or show one verb's options and examples")
+/* G(group, title) */
+#define CLI_GROUP_TABLE(G)                                                                         \
+  G(LOOK, "look now")                                                                              \
+  G(RECORD, "record")                                                                              \
+  G(READ, "read a recording")                                                                      \
+  G(CHECK, "check")                                                                                \
+  G(KEEP, "keep")
 
-#define CLI_DECLARE_VERB(name, summary) int verb_##name(int argc, char **argv);
+#define CLI_VERB_TABLE(X)                                                                          \
+  X(stacks, LOOK, "show every thread's stack of a process or a core file")                         \
+  X(leaks, LOOK, "find unreachable blocks of a running program; show references")                  \
+  X(record, RECORD, "run a command and record what it does")                                       \
+  X(ctl, RECORD, "control a program that is being recorded")                                       \
+  X(import, RECORD, "convert a malloc stack log of macOS or iOS to a recording")                   \
+  X(report, READ, "print what a recording contains")                                               \
+  X(history, READ, "show what happened at an address, and from where")                             \
+  X(events, READ, "print every event of a recording as JSON lines")                                \
+  X(export, READ, "convert to collapsed, pprof, chrome-trace, sarif or csv")                       \
+  X(symbolize, READ, "print function, file and line of addresses")                                 \
+  X(diff, CHECK, "compare two recordings; a gate for continuous integration")                      \
+  X(audit, CHECK, "check audit policies; write baselines")                                         \
+  X(doctor, CHECK, "check what works here and how to fix what does not")                           \
+  X(pack, KEEP, "compress or summarize a recording")                                               \
+  X(clean, KEEP, "remove unfinished recordings of processes that have ended")                      \
+  X(cache, KEEP, "list, limit or clear the symbol index")                                          \
+  X(help, KEEP, "list the verbs, or show one verb's options and examples")
+
+#define CLI_DECLARE_VERB(name, group, summary) int verb_##name(int argc, char **argv);
 CLI_VERB_TABLE(CLI_DECLARE_VERB)
 #undef CLI_DECLARE_VERB
 

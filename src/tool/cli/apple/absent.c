@@ -9,7 +9,10 @@
 
 static int absent(int argc, char **argv, const char *instead) {
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-    printf("sonde %s needs Linux.\n%s.\n", argv[0], instead);
+    char about[256];
+    snprintf(about, sizeof about, "This verb needs Linux. On macOS, %s.", instead);
+    const cli_usage_t usage = {.verb = argv[0], .about = about};
+    cli_print_help(&usage);
     return CLI_DONE;
   }
   return message_fail("not supported on macOS: %s", instead);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Parses options with getopt_long and prints --help from the same table; suggests similar names.
+ * Parses options with getopt_long, from the verb's table; suggests similar names.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "cli/cli.h"
 
-enum { KEY_HELP = 'h', LINE_COLUMNS = 80 };
+enum { KEY_HELP = 'h' };
 
 int cli_wrong_use(const cli_usage_t *usage, const char *format, ...) {
   char tail[64];
@@ -63,105 +63,13 @@ const char *suggest_nearest(const char *word, const char *const *words, int coun
   return best;
 }
 
-/* ---- help ---------------------------------------------------------------------------------- */
-
-static int option_count(const cli_usage_t *usage) {
-  int count = 0;
-  while (usage->options && usage->options[count].key)
-    count++;
-  return count;
-}
+/* ---- reading ------------------------------------------------------------------------------- */
 
 static bool is_short(int key) { return key < CLI_LONG_ONLY && isgraph(key); }
 
 static bool value_is_optional(const cli_option_t *option) {
   return option->value && option->value[0] == '[';
 }
-
-/* "-c, --core FILE" or "    --sample[=HZ]" into OUT. */
-static void option_head(const cli_option_t *option, char *out, size_t size) {
-  char letter[8] = "    ";
-  if (is_short(option->key)) snprintf(letter, sizeof letter, "-%c, ", option->key);
-  if (!option->value)
-    snprintf(out, size, "%s--%s", letter, option->name);
-  else if (value_is_optional(option))
-    snprintf(out, size, "%s--%s[=%s", letter, option->name, option->value + 1);
-  else
-    snprintf(out, size, "%s--%s %s", letter, option->name, option->value);
-}
-
-/* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
-static int width_of(const char *text, size_t size) {
-  int width = 0;
-  for (size_t i = 0; i < size; i++)
-    width += (text[i] & 0xc0) != 0x80;
-  return width;
-}
-
-/* Prints the line TEXT of SIZE bytes with breaks between words at LINE_COLUMNS. The line begins in
- * column INDENT, where its continuations are indented to. */
-static void print_line(const char *text, size_t size, int indent) {
-  int column = indent;
-  size_t lead = strspn(text, " ");
-  for (size_t at = lead < size ? lead : size; at < size; at++) {
-    size_t word = strcspn(text + at, " \n");
-    int width = width_of(text + at, word);
-    if (at == lead) {
-      column += printf("%*s", (int)lead, "");
-    } else if (column + 1 + width > LINE_COLUMNS) {
-      printf("\n%*s", indent, "");
-      column = indent;
-    } else {
-      column += printf(" ");
-    }
-    printf("%.*s", (int)word, text + at);
-    column += width;
-    at += word;
-  }
-  putchar('\n');
-}
-
-static void print_wrapped(const char *text, int indent) {
-  for (bool first = true; *text; first = false) {
-    size_t size = strcspn(text, "\n");
-    if (!first) printf("%*s", indent, "");
-    print_line(text, size, indent);
-    text += size + (text[size] == '\n');
-  }
-}
-
-static void print_option(const cli_option_t *option, int width) {
-  char head[96];
-  option_head(option, head, sizeof head);
-  printf("  %-*s  ", width, head);
-  print_wrapped(option->help, width + 4);
-}
-
-static void print_help(const cli_usage_t *usage) {
-  static const cli_option_t help = {KEY_HELP, "help", NULL, "print this help"};
-  char synopsis[160];
-  snprintf(synopsis, sizeof synopsis, "sonde %s [options]%s%s", usage->verb,
-           usage->arguments ? " " : "", usage->arguments ? usage->arguments : "");
-  printf("usage: ");
-  print_wrapped(synopsis, 7);
-  putchar('\n');
-  print_wrapped(usage->about, 0);
-  printf("\noptions:\n");
-  int count = option_count(usage), width = (int)strlen("-h, --help");
-  for (int i = 0; i < count; i++) {
-    char head[96];
-    option_head(&usage->options[i], head, sizeof head);
-    if ((int)strlen(head) > width) width = (int)strlen(head);
-  }
-  for (int i = 0; i < count; i++)
-    print_option(&usage->options[i], width);
-  print_option(&help, width);
-  if (usage->examples[0].command) printf("\nexamples:\n");
-  for (int i = 0; i < CLI_MAX_EXAMPLES && usage->examples[i].command; i++)
-    printf("  %s\n      %s\n", usage->examples[i].command, usage->examples[i].does);
-}
-
-/* ---- reading ------------------------------------------------------------------------------- */
 
 static cli_parser_t start_parser(const cli_usage_t *usage, int argc, char **argv, bool stop) {
   optind = 0; /* glibc and musl: reset */
@@ -181,20 +89,20 @@ cli_parser_t cli_parser_for_command(const cli_usage_t *usage, int argc, char **a
 static void fill_tables(const cli_parser_t *parser, struct option *longs, char *letters) {
   if (parser->stop_at_command) *letters++ = '+';
   *letters++ = ':'; /* report a missing value as ':' */
-  int count = option_count(parser->usage);
-  for (int i = 0; i < count; i++) {
-    const cli_option_t *option = &parser->usage->options[i];
+  const cli_option_t *option = parser->usage->options;
+  for (; option && option->key; option++) {
+    if (option->key == CLI_GROUP_KEY) continue;
     int has = !option->value              ? no_argument
               : value_is_optional(option) ? optional_argument
                                           : required_argument;
-    longs[i] = (struct option){option->name, has, NULL, option->key};
+    *longs++ = (struct option){option->name, has, NULL, option->key};
     if (!is_short(option->key)) continue;
     *letters++ = (char)option->key;
     if (has != no_argument) *letters++ = ':';
     if (has == optional_argument) *letters++ = ':';
   }
-  longs[count] = (struct option){"help", no_argument, NULL, KEY_HELP};
-  longs[count + 1] = (struct option){0};
+  *longs++ = (struct option){"help", no_argument, NULL, KEY_HELP};
+  *longs = (struct option){0};
   *letters++ = KEY_HELP;
   *letters = 0;
 }
@@ -209,12 +117,13 @@ static int reject(cli_parser_t *parser, int key) {
   }
   if (word[0] == '-' && word[1] == '-') {
     const char *names[CLI_MAX_OPTIONS];
-    int count = option_count(usage);
+    int count = 0;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
-    for (int i = 0; i < count; i++) {
-      names[i] = usage->options[i].name;
-      if (strcmp(name, names[i]) == 0) {
+    for (const cli_option_t *o = usage->options; o && o->key; o++) {
+      if (o->key == CLI_GROUP_KEY) continue;
+      names[count++] = o->name;
+      if (strcmp(name, o->name) == 0) {
         parser->status = cli_wrong_use(usage, "option '--%s' takes no value", name);
         return -1;
       }
@@ -235,7 +144,7 @@ int cli_next(cli_parser_t *parser) {
   int key = getopt_long(parser->argc, parser->argv, letters, longs, NULL);
   parser->value = optarg;
   if (key == KEY_HELP) {
-    print_help(parser->usage);
+    cli_print_help(parser->usage);
     parser->status = CLI_DONE;
     return -1;
   }

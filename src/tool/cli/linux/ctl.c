@@ -12,6 +12,8 @@
 static const cli_usage_t usage = {
     .verb = "ctl",
     .arguments = "PID COMMAND",
+    .words = "status malloc=all malloc=malloc malloc=vm malloc=live malloc=livevm malloc=off "
+             "sample=99 sample=off trace=on trace=off snapshot mark stop",
     .about = "Controls the recording of a program that runs under 'sonde record'. PID is the\n"
              "program's. Commands:\n"
              "  status         show what is recorded, how much, and what was lost\n"

@@ -29,10 +29,7 @@ enum {
 };
 
 static const cli_option_t options[] = {
-    {'o', "output", "FILE",
-     "the recording; default COMMAND.PID.sonde; an existing\n"
-     "recording is replaced"},
-    {KEY_FORCE, "force", NULL, "replace FILE even if it is not a recording"},
+    CLI_GROUP("what is recorded"),
 #define SENSOR_OPTION(name, mode, argument, help) {KEY_##name, #name, argument, help},
     SENSOR_TABLE(SENSOR_OPTION, SENSOR_IGNORE)
 #undef SENSOR_OPTION
@@ -47,6 +44,11 @@ static const cli_option_t options[] = {
      "record CPU use per thread. LIMIT is PERCENT,SECONDS\n"
      "(" DEFAULT_CPU_TEXT "): report, with a profile, when a thread or the\n"
      "process uses more than PERCENT of one CPU for SECONDS"},
+    CLI_GROUP("the recording"),
+    {'o', "output", "FILE",
+     "the recording; default COMMAND.PID.sonde; an existing\n"
+     "recording is replaced"},
+    {KEY_FORCE, "force", NULL, "replace FILE even if it is not a recording"},
     {KEY_FOLLOW, "follow", NULL,
      "record each child, to FILE.PID.sonde; 'sonde report\n"
      "FILE processes' lists them"},
