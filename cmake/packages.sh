@@ -28,7 +28,7 @@ packages() {
     elfutils dwz xz-utils file procps curl openssl redis-server nginx-light sqlite3 \
     libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
     clang libclang-rt-dev llvm clang-format clang-tidy shellcheck pyflakes3 \
-    libunwind-dev python3-dbg libc6-dbg musl-tools gobjc libgnustep-base-dev rpm npm \
+    libunwind-dev python3-dbg libc6-dbg musl-tools gobjc libgnustep-base-dev rpm npm meson \
     $(apt_cross) $(apt_macho) ;;
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
@@ -40,21 +40,21 @@ packages() {
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler \
     libplist-devel ;;
   dnf-demo) echo python3 ;;
-  dnf-test) echo libcmocka-devel python3 python3-jsonschema python3-pyflakes git make gdb strace ltrace valgrind elfutils dwz xz file \
+  dnf-test) echo meson libcmocka-devel python3 python3-jsonschema python3-pyflakes git make gdb strace ltrace valgrind elfutils dwz xz file \
     procps-ng curl openssl redis nginx sqlite ShellCheck npm rpm-build clang llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
   pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c libplist ;;
   pacman-demo) echo python ;;
-  pacman-test) echo cmocka python python-jsonschema python-pyflakes git make gdb strace ltrace valgrind elfutils xz file \
+  pacman-test) echo meson cmocka python python-jsonschema python-pyflakes git make gdb strace ltrace valgrind elfutils xz file \
     procps-ng curl openssl redis nginx sqlite shellcheck npm clang llvm compiler-rt libunwind musl ;;
   apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
     elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev protobuf-c-dev protobuf-c-compiler \
     libplist-dev ;;
   apk-demo) echo python3 ;;
-  apk-test) echo cmocka-dev python3 py3-jsonschema py3-flakes git make gdb strace ltrace valgrind elfutils xz file procps curl \
+  apk-test) echo meson cmocka-dev python3 py3-jsonschema py3-flakes git make gdb strace ltrace valgrind elfutils xz file procps curl \
     openssl redis nginx sqlite shellcheck npm clang llvm compiler-rt clang-extra-tools libunwind-dev ;;
   brew-build) echo cmake ninja pkg-config json-c zstd libyaml protobuf-c libplist ;;
   brew-demo) echo python3 ;;
-  brew-test) echo cmocka python3 git redis nginx sqlite llvm ;;
+  brew-test) echo meson cmocka python3 git redis nginx sqlite llvm ;;
   esac
 }
 

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What the built libraries show and need. usage: exports.sh NM READELF LIBDIR
+# What the built libraries show and need. usage: exports.sh NM READELF LIBDIR SOURCE
 #
-# - libsonde.so and libsonde.a define sonde_* alone, and weakly what instrumented code calls.
+# - libsonde.so and libsonde.a export the names in cmake/libsonde.symbols, which are those that the public headers
+#   declare and the few that the list explains. What instrumented code calls is weak.
 # - What the inside leaves undefined is memcpy and its family.
 # - libsonde-agent.so needs no library and no symbol at all, and hides sonde_*.
-nm=$1 readelf=$2 lib=$3
+nm=$1 readelf=$2 lib=$3 source=$4
 status=0
 
 # fault WHAT NAMES: complains when NAMES are not empty.
@@ -16,13 +17,28 @@ fault() {
   echo "$2" | sed 's/^/  /'
 }
 
-echo "libsonde.so exports $("$nm" -D --defined-only "$lib/libsonde.so" | grep -c ' sonde_') functions"
-fault "libsonde.so exports more than sonde_*" \
-  "$("$nm" -D --defined-only "$lib/libsonde.so" | awk '$2 != "A" && !($2 == "W" && $3 ~ /^__cyg_profile_func_/) && $3 !~ /^sonde_/ { print $3 }')"
-fault "libsonde.a has global names that are not sonde_*" \
-  "$("$nm" -g --defined-only "$lib/libsonde.a" | awk 'NF == 3 && !($2 == "W" && $3 ~ /^__cyg_profile_func_/) && $3 !~ /^sonde_/ { print $3 }')"
-[ "$("$nm" -g --defined-only "$lib/libsonde.a" | grep -c sonde_)" -gt 0 ] ||
-  fault "libsonde.a" "defines nothing"
+names=$(mktemp -d)
+trap 'rm -rf "$names"' EXIT
+export LC_ALL=C
+grep -v '^#' "$source/cmake/libsonde.symbols" | grep . | sort >"$names/listed"
+"$nm" -D --defined-only "$lib/libsonde.so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort >"$names/so"
+"$nm" -g --defined-only "$lib/libsonde.a" | awk 'NF == 3 { print $3 }' | sort >"$names/a"
+# A declaration may take several lines: they are joined up to the parenthesis.
+cat "$source"/include/sonde/*.h | tr '\n' ' ' | grep -oE 'SONDE_API [^(;]*\(' | grep -oE 'sonde_[a-z0-9_]+ *\($' |
+  tr -d ' (' | sort -u >"$names/declared"
+
+echo "libsonde.so exports $(wc -l <"$names/so") names"
+for library in so a; do
+  fault "libsonde.$library exports names that cmake/libsonde.symbols does not list" \
+    "$(comm -13 "$names/listed" "$names/$library")"
+  fault "libsonde.$library lacks names of cmake/libsonde.symbols" "$(comm -23 "$names/listed" "$names/$library")"
+done
+fault "libsonde.so exports, not weakly, what instrumented code calls" \
+  "$("$nm" -D --defined-only "$lib/libsonde.so" | awk '$2 != "W" && $3 ~ /^__cyg_profile_func_/ { print $3 }')"
+fault "names that headers declare and cmake/libsonde.symbols does not list" \
+  "$(comm -13 "$names/listed" "$names/declared")"
+fault "names that cmake/libsonde.symbols lists, and no header declares" \
+  "$(sed -n '/^# include/,$p' "$source/cmake/libsonde.symbols" | grep -v '^#' | sort | comm -23 - "$names/declared")"
 
 # Weak references are answered for: they may be absent.
 allowed='^(memcpy|memmove|memset|memcmp|_GLOBAL_OFFSET_TABLE_|_DYNAMIC)$'

@@ -17,7 +17,7 @@
 #include "recorder/preload_check.h"
 #include "recorder/recorder.h"
 
-/* The agent is in ../lib from bin, both in the build and when installed. */
+/* The agent is in a folder of its own when installed, and in ../lib from the build's bin. */
 bool launch_find_agent(char *out, size_t size) {
   char self[PATH_MAX], resolved[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -26,7 +26,7 @@ bool launch_find_agent(char *out, size_t size) {
   char *slash = strrchr(self, '/');
   if (!slash) return false;
   *slash = 0;
-  static const char *const places[] = {"../lib", "../lib64", "."};
+  static const char *const places[] = {SONDE_AGENT_FOLDER, "../lib", "."};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     char path[2 * PATH_MAX];
     snprintf(path, sizeof path, "%s/%s/libsonde-agent.so", self, places[i]);
