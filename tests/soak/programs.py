@@ -6,6 +6,7 @@ For each run the matrix compares with runs of the program alone: the output, the
 compares the figures of the report with other sources:
 
   cpu       samples and time not sampled, of the CPU time that the kernel counted: in percent
+  sampled   samples alone, of the same
   blocks    allocations, of those that heaptrack counted: in percent
   complete  stacks of samples, and of allocations with --malloc=all, that are complete: in percent
 
@@ -153,9 +154,9 @@ def heaptrack_count(program):
         return int(found[1]) if found else None
 
 
-def figures(paths, heaptrack):
+def figures(paths, heaptrack, run_cpu):
     """The columns from the reports of all processes: CPU accounted, allocations, complete stacks; and what is wrong."""
-    counted, faults = dict.fromkeys(("kernel_ns", "covered_ns", "blocks", "stacks", "complete"), 0), []
+    counted, faults = dict.fromkeys(("kernel_ns", "covered_ns", "sampled_ns", "blocks", "stacks", "complete"), 0), []
     for path in paths:
         try:
             told = report(path)
@@ -164,23 +165,38 @@ def figures(paths, heaptrack):
             continue
         add_cpu(counted, told)
         malloc = told.get("malloc")
-        if malloc and not malloc["sampled"]:
+        if malloc and "allocated" in malloc and not malloc["sampled"]:
             counted["blocks"] += malloc["allocated"]["blocks"]
             counted["stacks"] += malloc["allocated"]["blocks"]
             counted["complete"] += malloc["depth"]["complete"]
         faults += [f"{count} {key} missing" for key, count in told["missing"].items() if count]
+        faults += [f"no recording of {process['command'][:30]}, and no reason"
+                   for process in told.get("processes", {}).get("list", []) if not {"file", "not_recorded"} & set(process)]
         if not told["finished"]:
             faults.append("not finished")
+    faults += cpu_faults(counted, run_cpu)
     return {"cpu": percent(counted["covered_ns"], counted["kernel_ns"]),
+            "sampled": percent(counted["sampled_ns"], counted["kernel_ns"]),
             "blocks": percent(counted["blocks"], heaptrack) if counted["blocks"] and heaptrack else "",
             "complete": percent(counted["complete"], counted["stacks"]), "fault": "; ".join(sorted(set(faults))[:2])}
 
 
 def add_cpu(counted, told):
-    sample = told.get("sample", {})
-    if "kernel_cpu_ns" in sample:
-        counted["kernel_ns"] += sample["kernel_cpu_ns"]
-        counted["covered_ns"] += sample["cpu_ns"] + sum(cause["cpu_ns"] for cause in sample["unsampled"])
+    if "sample" in told:
+        time_of = told["sample"]["cpu_time"]
+        counted["kernel_ns"] += time_of["cpu_ns"]
+        counted["covered_ns"] += time_of["sampled_ns"] + sum(cause["time_ns"] for cause in time_of["unsampled"])
+        counted["sampled_ns"] += time_of["sampled_ns"]
+        counted["stacks"] += told["sample"]["samples"]
+        counted["complete"] += told["sample"]["complete"]
+
+
+def cpu_faults(counted, run_cpu):
+    """What is wrong with the CPU time. RUN_CPU is that of the program and of the recorder, as wait4(2) gave it."""
+    kernel, covered = counted["kernel_ns"] / 1e9, counted["covered_ns"] / 1e9
+    if abs(covered - kernel) > max(0.02 * kernel, 0.002):
+        return [f"CPU time accounted {covered:.3f} of {kernel:.3f} s"]
+    return [f"CPU time {kernel:.3f} s, of {run_cpu:.3f} s of the run"] if kernel > 1.02 * run_cpu + 0.02 else []
 
 
 def compare(program, set_name, plain, heaptrack):
@@ -191,7 +207,7 @@ def compare(program, set_name, plain, heaptrack):
         follow = ["--follow"] if program.is_shell and set_name != "follow" else []
         run = Run(program, [SONDE, "record", *SETS[set_name], *follow, "-o", path, "--"])
         row = {"program": program.name, "set": set_name}
-        row.update(figures(sorted(pathlib.Path(folder).glob("run*.sonde")), heaptrack))
+        row.update(figures(sorted(pathlib.Path(folder).glob("run*.sonde")), heaptrack, run.cpu))
     cpu = statistics.median(each.cpu for each in plain)
     wall = statistics.median(each.wall for each in plain)
     row.update(cpu_factor=f"{run.cpu / cpu:.2f}" if cpu > 0.01 else "", wall_factor=f"{run.wall / wall:.2f}")
@@ -208,7 +224,7 @@ def compare(program, set_name, plain, heaptrack):
     return row
 
 
-COLUMNS = ("program", "set", "cpu_factor", "wall_factor", "cpu", "blocks", "complete", "fault")
+COLUMNS = ("program", "set", "cpu_factor", "wall_factor", "cpu", "sampled", "blocks", "complete", "fault")
 
 
 def write_rows(rows):

@@ -70,10 +70,14 @@ page() { # COUNT OPTIONS...
   rm -rf "$folder/pages"
 }
 
+twentieth() { # COUNT: a twentieth of it, at least one
+  echo $((($1 + 19) / 20))
+}
+
 login "$logins"
 page "$pages"
 for options in --malloc=all --malloc=live --wall --cpu --stall --audit "--trace=libcrypto*:*"; do
-  login $((logins / 20)) "$options"
-  page $((pages / 20)) "$options"
+  login "$(twentieth "$logins")" "$options"
+  page "$(twentieth "$pages")" "$options"
 done
 exit $failed

@@ -74,6 +74,20 @@ GTK = "import gi; gi.require_version('Gtk', '3.0'); from gi.repository import Gt
       "w.show_all(); GLib.timeout_add(600, Gtk.main_quit); Gtk.main(); print(len(b.get_children()))"
 QT = "import sys; from PyQt5 import QtWidgets, QtCore\na = QtWidgets.QApplication(sys.argv); l = QtWidgets.QListWidget()\n" \
      "[l.addItem(str(i)) for i in range(20000)]; l.show(); QtCore.QTimer.singleShot(600, a.quit); a.exec_(); print(l.count())"
+BOOT = r""".code16
+.globl _start
+_start: mov $200000000, %ecx
+1: dec %ecx
+jnz 1b
+mov $0x3f8, %dx
+mov $65, %al
+out %al, %dx
+mov $0x501, %dx
+mov $3, %al
+out %al, %dx
+hlt
+.org 510
+.word 0xaa55"""
 
 
 def write(name, text):
@@ -155,7 +169,24 @@ PROGRAMS = [
     dict(name="unshare", command="unshare -Ur sh -c 'id -u; perl -e \"print 1+1\"'", packages="util-linux"),
     dict(name="bwrap", command="bwrap --ro-bind / / --unshare-all --proc /proc --dev /dev perl -e 'my @a = map { \"x$_\" } 1..100000; print scalar @a'", packages="bubblewrap"),
     dict(name="su", command="su -s /bin/sh nobody -c 'id -un; perl -e \"print 1+1\"'"),
+    dict(name="nspawn", command="systemd-nspawn -q -D / --volatile=no --register=no --keep-unit --read-only perl -e 'print 1+1'", packages="systemd-container"),
+    dict(name="firefox", command="HOME=$PWD timeout 90 firefox-esr --headless --no-remote --profile $PWD/profile --window-size 300,300 --screenshot $PWD/o.png file://$PWD/p.html >/dev/null 2>&1; file -b o.png; rm -rf o.png profile/*",
+         packages="firefox-esr file", prepare="mkdir profile; echo '<p id=a></p><script>a.textContent = [...Array(9).keys()]</script>' > p.html", limit=200, counted=False),
+    dict(name="webkit", command="QT_QPA_PLATFORM=offscreen XDG_RUNTIME_DIR=$PWD wkhtmltopdf -q p.html o.pdf 2>/dev/null; pdftotext o.pdf - | head -3", packages="wkhtmltopdf poppler-utils",
+         prepare="echo '<p id=a></p><script>document.getElementById(\"a\").textContent = [1, 2, 3].join()</script>' > p.html", counted=False),
+    dict(name="qemu", command="timeout 20 qemu-system-x86_64 -display none -nodefaults -machine pc,accel=tcg -serial stdio -no-reboot -device isa-debug-exit -drive format=raw,file=d.img,snapshot=on; echo $?",
+         packages="qemu-system-x86", prepare=write("b.s", BOOT) + "as --32 b.s -o b.o && ld -m elf_i386 -Ttext 0x7c00 --oformat binary b.o -o d.img", counted=False),
+    dict(name="valgrind", command=["valgrind", "-q", "--error-exitcode=3", "/usr/bin/perl", "-e", "my %h; $h{$_ % 50} .= $_ for 1..3000; print scalar keys %h"], packages="valgrind", counted=False),
+    dict(name="strace", command="strace -f -c -o /dev/null perl -e 'my @a = map { `echo $_` } 1..20; print @a'", packages="strace"),
+    dict(name="gdb-run", command=["gdb", "-nx", "-batch", "-ex", "run", "-ex", "bt 1", "--args", "/usr/bin/perl", "-e", "print 1+1"], packages="gdb", counted=False,
+         ignore=r".*(Inferior|libthread_db|Debuginfod|debuginfod|detach|warning).*\n"),
     # servers
+    dict(name="s_server", command=["openssl", "s_server", "-quiet", "-accept", "7422", "-key", "k.pem", "-cert", "c.pem", "-WWW"], packages="openssl", port=7422,
+         prepare="openssl req -x509 -newkey rsa:2048 -nodes -keyout k.pem -out c.pem -subj /CN=x 2>/dev/null; seq 1 5000 > f",
+         clients=["for i in $(seq 1 20); do curl -sk https://127.0.0.1:7422/f; done | md5sum"]),
+    dict(name="samba", command="exec smbd -F --no-process-group -s $PWD/smb.conf --debug-stdout", packages="samba smbclient", port=7423,
+         prepare="mkdir -p s p && chmod 777 . s p && seq 1 30000 > s/f && printf '[global]\nsmb ports = 7423\nmap to guest = Bad User\nguest account = root\nlock directory = %s/p\nstate directory = %s/p\ncache directory = %s/p\npid directory = %s/p\nprivate dir = %s/p\n[s]\npath = %s/s\nguest ok = yes\n' $PWD $PWD $PWD $PWD $PWD $PWD > smb.conf",
+         clients=["for i in 1 2 3; do smbclient -N -p 7423 //127.0.0.1/s -c 'get f g' >/dev/null 2>&1; md5sum < g; rm -f g; done"]),
     dict(name="redis", command=["redis-server", "--port", "7411", "--save", ""], packages="redis-server redis-tools", port=7411,
          clients=["redis-benchmark -p 7411 -q -n 30000 -r 1000 set k:__rand_int__ v > /dev/null; redis-cli -p 7411 ping"]),
     dict(name="memcached", command=["memcached", "-u", "root", "-p", "7412", "-t", "2"], packages="memcached", port=7412,
