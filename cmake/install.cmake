@@ -1,5 +1,5 @@
 # `cmake --install`: the command and its agent, the library for each way to link it (find_package, pkg-config), headers,
-# manual pages, documentation and examples. Every path is relative to the installed files, so a prefix may be moved.
+# manual pages, completions, documentation and examples. Every path is relative to the installed files, so a prefix may be moved.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS sonde EXPORT sonde LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -25,10 +25,7 @@ install(FILES ${CMAKE_BINARY_DIR}/sonde-config.cmake ${CMAKE_BINARY_DIR}/sonde-c
   DESTINATION ${SONDE_CONFIG_DIR})
 install(EXPORT sonde NAMESPACE sonde:: FILE sonde-targets.cmake DESTINATION ${SONDE_CONFIG_DIR})
 
-file(GLOB SONDE_MAN_PAGES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
-if(SONDE_MAN_PAGES)
-  install(FILES ${SONDE_MAN_PAGES} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-endif()
+include(${PROJECT_SOURCE_DIR}/cmake/manual.cmake)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
