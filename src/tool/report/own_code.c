@@ -37,8 +37,9 @@ static const char *without_type(const char *function) {
 
 bool own_function(const char *function, const char *file) {
   static const char *const runtimes[] = {
-      "std::",    "__gnu_cxx::", "__cxxabiv1::", "core::",          "alloc::", "<std::",  "<core::",
-      "<alloc::", "__rust",      "operator new", "operator delete", "_start",  "__libc_", NULL};
+      "std::",        "__gnu_cxx::",     "__gthread_", "__cxxabiv1::", "core::",
+      "alloc::",      "<std::",          "<core::",    "<alloc::",     "__rust",
+      "operator new", "operator delete", "_start",     "__libc_",      NULL};
   static const char *const folders[] = {"/usr/include/", "/usr/lib/", "/usr/local/include/",
                                         "/rustc/", NULL};
   static const char *const parts[] = {"/.cargo/registry/", "/.rustup/", "/include/c++/", NULL};

@@ -28,6 +28,7 @@ static void functions(void **state) {
   assert_true(own_function("std::string app::name(int)", NULL));
   assert_true(own_function("app::Parser::operator std::string() const", "parser.cc"));
   assert_true(own_function("main", NULL));
+  assert_false(own_function("__gthread_mutex_lock", NULL));
   assert_false(own_function("void std::sort<int*>(int*, int*)", NULL));
   assert_false(own_function("std::vector<app::Row>::push_back(app::Row const&)", NULL));
   assert_false(own_function("fill", "/usr/include/c++/12/bits/stl_algo.h"));

@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "report/own_code.h"
 #include "sensor/stall/hot_path.h"
 
 enum { DEPTH_MAX = 1024 };
@@ -34,19 +35,11 @@ static uint32_t number_of(numbered_t *n, const frame_name_t *name) {
   return (uint32_t)n->count - 1;
 }
 
-/* Code of the compiler's headers that is built into the program: std::mutex::lock, the wrappers of
- * pthread_mutex_lock. */
-static bool is_from_headers(const frame_name_t *name) {
-  static const char *const folders[] = {"/usr/include/", "/usr/lib/gcc/", "/rustc/"};
-  static const char *const prefixes[] = {"std::", "__gnu_cxx::", "__gthread_"};
-  for (size_t i = 0; name->file && i < sizeof folders / sizeof *folders; i++)
-    if (!strncmp(name->file, folders[i], strlen(folders[i]))) return true;
-  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-    if (!strncmp(name->function, prefixes[i], strlen(prefixes[i]))) return true;
-  return false;
+/* Neither a library of the system nor code of the compiler's headers that is built into the
+ * program: std::mutex::lock, the wrappers of pthread_mutex_lock. */
+static bool is_program(const frame_name_t *name) {
+  return !name->system && own_function(name->function, name->file);
 }
-
-static bool is_program(const frame_name_t *name) { return !name->system && !is_from_headers(name); }
 
 /* ---- one stall ---------------------------------------------------------------------------- */
 
