@@ -7,13 +7,12 @@
 #include "recorder/monitor/cpu.h"
 
 #include <dirent.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/writer.h"
 #include "recorder/monitor/thread_stats.h"
 #include "recorder/monitor/thread_file.h"
@@ -172,12 +171,7 @@ cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *op
   m->recording = recording;
   m->options = *options;
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 1);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = m->writer && pthread_create(&m->thread, NULL, watch_cpu, m) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (started) return m;
+  if (m->writer && monitor_thread_start(&m->thread, watch_cpu, m)) return m;
   free_monitor(m);
   return NULL;
 }

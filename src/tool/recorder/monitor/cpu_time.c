@@ -11,8 +11,6 @@
 #include "recorder/monitor/cpu_time.h"
 
 #include <dirent.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +20,7 @@
 
 #include "base/array.h"
 #include "os/os.h"
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/outside.h"
 #include "recorder/monitor/signal_state.h"
 #include "recorder/monitor/thread_file.h"
@@ -377,12 +376,7 @@ cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording) {
   m->pid = (pid_t)recording->header.pid;
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 4);
   m->stacks = (thread_stacks_t){.recording = recording, .writer = m->writer, .pid = m->pid};
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = m->writer && pthread_create(&m->thread, NULL, watch, m) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (started) return m;
+  if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;
   free_monitor(m);
   return NULL;
 }

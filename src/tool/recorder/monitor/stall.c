@@ -5,13 +5,12 @@
 #define _GNU_SOURCE
 #include "recorder/monitor/stall.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/unsampled.h"
 #include "recorder/monitor/stall_loop.h"
 #include "os/os.h"
@@ -260,12 +259,7 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   w->rules = stall_rules_for(options->threshold_ns);
   w->note = options->note;
   m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = w->writer && pthread_create(&m->thread, NULL, monitor_loops, m) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (started) return m;
+  if (w->writer && monitor_thread_start(&m->thread, monitor_loops, m)) return m;
   free_monitor(m);
   return NULL;
 }

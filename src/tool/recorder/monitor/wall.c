@@ -14,8 +14,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -23,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/writer.h"
 #include "recorder/monitor/thread_stacks.h"
 #include "recorder/monitor/thread_stats.h"
@@ -399,12 +398,7 @@ wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns)
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 2);
   m->stacks = (thread_stacks_t){
       .recording = recording, .writer = m->writer, .pid = (pid_t)recording->header.pid};
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = m->writer && pthread_create(&m->thread, NULL, watch, m) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (started) return m;
+  if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;
   free_monitor(m);
   return NULL;
 }
