@@ -3,7 +3,7 @@
  * The frame table: every pc that a capture has met, once, with its rule. All threads share it.
  *
  * A frame is (pc, exact or return address, image). Its id is the number of its slot
- * (base/leveled_table.h) and never changes. The image is part of the key, so a pc in an image that
+ * (capture/leveled_table.h) and never changes. The image is part of the key, so a pc in an image that
  * replaced an unloaded one gets another frame. If several frames match a pc, the one whose image is
  * still mapped is used (see frame_table_find).
  *
@@ -27,7 +27,7 @@
 #define SONDE_CAPTURE_FRAME_TABLE_H
 
 #include "arch/arch.h"
-#include "base/leveled_table.h"
+#include "capture/leveled_table.h"
 #include "unwind/rule.h"
 
 #define FRAME_TABLE_BITS   14

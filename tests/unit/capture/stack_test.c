@@ -16,7 +16,7 @@
 #include "oracle.h"
 #include "skip.h"
 #include "capture/stack.h"
-#include "base/leveled_table.h"
+#include "capture/leveled_table.h"
 #include "capture/thread_state.h"
 
 static volatile int zero;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/malloc/sampled.h"
 
-#include "base/leveled_table.h"
+#include "capture/leveled_table.h"
 #include "record/event.h"
 
 #define BUCKET_BITS 14 /* log2 of the buckets of level 0 */
@@ -11,7 +11,7 @@ static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
 
 HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 
-/* The levels (base/leveled_table.h), and a filter of each: how many addresses of a bucket are in
+/* The levels (capture/leveled_table.h), and a filter of each: how many addresses of a bucket are in
  * this level or a larger one. So a level is read only for addresses that did not fit before. */
 static void *levels[LEVELED_MAX] = {table};
 static void *filters[LEVELED_MAX] = {sampled_filter};

@@ -12,8 +12,8 @@
  * This file holds the geometry and the memory of the levels. Each table defines its entries and
  * publishes them with its own memory order.
  */
-#ifndef SONDE_BASE_LEVELED_TABLE_H
-#define SONDE_BASE_LEVELED_TABLE_H
+#ifndef SONDE_CAPTURE_LEVELED_TABLE_H
+#define SONDE_CAPTURE_LEVELED_TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "base/leveled_table.h"
+#include "capture/leveled_table.h"
 
 #include "os/os.h"
 
