@@ -71,7 +71,7 @@ def main():
         elif path.suffix in (".c", ".h", ".S"):
             files += 1
             faults += faults_of_file(root, path)
-    for folder in ("src", "include", "tests", "bench", "fuzz", "examples"):
+    for folder in ("src", "include", "tests", "bench", "fuzz", "examples", "packaging"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".c", ".h", ".S", ".py", ".sh") and path.is_file():
                 count = len(path.read_text().splitlines())
