@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/report.h"
+#include "report/why/why.h"
 #include "sonde/status.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE, KEY_MAX };
@@ -145,6 +146,8 @@ typedef struct request {
   const char *from, *to;
   replay_options_t window;
   cpu_time_t cpu_time;
+  bool has_why; /* the summary of a whole recording begins with it */
+  why_report_t why;
 } request_t;
 
 /* Returns the first word that is no section, or NULL. */
@@ -165,6 +168,7 @@ static const char *choose_sections(request_t *request, char **words) {
 static bool on_event(void *context, const record_event_t *event) {
   request_t *request = context;
   if (!cpu_time_add(&request->cpu_time, event)) return false;
+  if (request->has_why && !why_add(&request->why.facts, event)) return false;
   for (int i = 0; i < SECTIONS; i++) {
     shown_t *s = &request->shown[i];
     if (s->section->event && (s->named || !request->any_named) &&
@@ -243,6 +247,7 @@ static int print_text(request_t *request) {
   bool printed = false;
   int status = 0;
   report_head_text(r, stdout);
+  if (request->has_why) why_head_text(&request->why, r, stdout);
   for (int i = 0; i < SECTIONS && status == 0; i++) {
     shown_t *s = &request->shown[i];
     if (!(s->named || (!request->any_named && s->section->has_data(r, s->state)))) continue;
@@ -260,6 +265,7 @@ static int print_json(request_t *request) {
   json_object *o = json_new_object();
   int status = 0;
   report_head_json(&request->report, o);
+  if (request->has_why) json_add(o, "why", why_json(&request->why));
   for (int i = 0; i < SECTIONS && status == 0; i++) {
     shown_t *s = &request->shown[i];
     bool kept =
@@ -275,6 +281,21 @@ static int print_json(request_t *request) {
   return status;
 }
 
+/* Returns the groups of the section's stalls. NULL: out of memory. */
+static const stall_groups_t *stall_groups(const request_t *request) {
+  for (int i = 0; i < SECTIONS; i++)
+    if (request->shown[i].section == &section_stalls)
+      return stall_groups_of_section(&request->report, request->shown[i].state);
+  return NULL;
+}
+
+/* False: out of memory. */
+static bool find_why(request_t *request) {
+  const stall_groups_t *groups = request->has_why ? stall_groups(request) : NULL;
+  return !request->has_why ||
+         (groups && why_report_finish(&request->why, &request->report, groups));
+}
+
 /* The records of CPU time are of the whole recording. */
 static bool is_whole(const replay_options_t *w) {
   return !w->from_ns && !w->to_ns && !w->from_marker && !w->to_marker;
@@ -285,6 +306,8 @@ static int make_report(request_t *request) {
   terminal_progress_t progress;
   replay_t replay;
   int status = start_sections(request);
+  request->has_why = !request->any_named && r->tree == TREE_NONE && is_whole(&request->window);
+  if (request->has_why) why_report_start(&request->why, r, &request->window);
   terminal_progress_start(&progress, "reading events", 0);
   request->window.progress = terminal_progress_update;
   request->window.progress_context = &progress;
@@ -296,12 +319,14 @@ static int make_report(request_t *request) {
     r->replay = &replay;
     if (is_whole(&request->window)) r->cpu_time = &request->cpu_time;
     r->names = frame_names_new(r->reader);
-    status = !r->names ? SONDE_ENOMEM : request->json ? print_json(request) : print_text(request);
+    bool good = r->names && find_why(request);
+    status = !good ? SONDE_ENOMEM : request->json ? print_json(request) : print_text(request);
     frame_names_free(r->names);
     replay_free(&replay);
   }
   end_sections(request);
   cpu_time_free(&request->cpu_time);
+  why_report_free(&request->why);
   return status;
 }
 

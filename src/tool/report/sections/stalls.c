@@ -32,6 +32,10 @@ static const stall_groups_t *groups_of(const report_t *r, state_t *s) {
   return s->grouped ? &s->groups : NULL;
 }
 
+const stall_groups_t *stall_groups_of_section(const report_t *r, void *state) {
+  return groups_of(r, state);
+}
+
 static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 
 static double at(const report_t *r, uint64_t ticks) { return seconds(reader_ns(r->reader, ticks)); }

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Rules: where the CPU time goes, loops that wait by spinning, wake-ups without work.
+ */
+#include <stdio.h>
+
+#include "analysis/why/rules.h"
+
+/* Weighs the ticks of thread TID, or of all threads if 0, by own function. */
+static bool weigh(why_t *w, uint32_t tid, why_weights_t *out) {
+  for (size_t i = 0; i < w->ticks.count; i++) {
+    const why_tick_t *t = &w->ticks.items[i];
+    if (tid && t->tid != tid) continue;
+    if (!why_weights_add(out, why_stack(w, t->stack), t->ticks)) return false;
+  }
+  return true;
+}
+
+static uint64_t run_of(const why_t *w) {
+  uint64_t ns = 0;
+  for (size_t i = 0; i < w->threads.count; i++)
+    ns += w->threads.items[i].run_ns;
+  return ns;
+}
+
+/* A fact, not a fault: a program that computes is healthy. */
+static void note_cpu(why_t *w, findings_list_t *out) {
+  why_weights_t weights = {0};
+  uint64_t run = run_of(w);
+  if (weigh(w, 0, &weights) && (double)run >= WHY_NOTE_CPU_NS && weights.sum >= 10) {
+    const why_weight_t *hot = why_weights_hot(&weights, WHY_HOT_SHARE);
+    if (hot) {
+      char place[WHY_PLACE_MAX], a[WHY_AMOUNT_MAX];
+      double share = (double)hot->total / (double)weights.sum;
+      finding_t f = {.kind = WHY_CPU,
+                     .is_note = true,
+                     .score = 20 * share,
+                     .culprit = hot->function,
+                     .amount = share * (double)run / 1e9,
+                     .unit = "s",
+                     .section = "sample"};
+      WHY_SAY(f.what, "Most of the CPU time, %.0f %% of %s, was spent in %s", 100 * share,
+              why_seconds((double)run, a), why_place_of(hot->example, hot->function, place));
+      WHY_SAY(f.evidence, "%llu of %llu samples", (unsigned long long)hot->total,
+              (unsigned long long)weights.sum);
+      findings_list_add(out, &f);
+    }
+  }
+  why_weights_free(&weights);
+}
+
+/* ---- busy loops --------------------------------------------------------------------------- */
+
+static const char *const spin_calls[] = {"sched_yield",
+                                         "pthread_yield",
+                                         "thrd_yield",
+                                         "poll",
+                                         "ppoll",
+                                         "select",
+                                         "pselect",
+                                         "epoll_wait",
+                                         "epoll_pwait",
+                                         "nanosleep",
+                                         "clock_nanosleep",
+                                         "usleep",
+                                         "pthread_mutex_trylock",
+                                         "mtx_trylock",
+                                         "sem_trywait",
+                                         "pthread_spin_lock",
+                                         "pthread_spin_trylock",
+                                         "pthread_rwlock_tryrdlock",
+                                         "pthread_rwlock_trywrlock",
+                                         "pthread_tryjoin_np",
+                                         "waitpid",
+                                         "wait4",
+                                         "clock_gettime",
+                                         "gettimeofday",
+                                         "time",
+                                         NULL};
+
+/* The name of the spinning call, as the program called it: the outermost of its names. */
+static const char *spin_call_of(const why_stack_t *s) {
+  const char *found = NULL;
+  for (int i = 0; i < s->owner; i++) {
+    const char *name = s->functions[i].name + strspn(s->functions[i].name, "_");
+    for (const char *const *c = spin_calls; *c; c++)
+      if (!strcmp(name, *c)) found = *c;
+  }
+  return found;
+}
+
+static void judge_spin(why_t *w, const why_thread_t *t, findings_list_t *out) {
+  why_weights_t spins = {0};
+  const char *call = NULL;
+  uint64_t all = 0, first = UINT64_MAX;
+  bool good = true;
+  for (size_t i = 0; i < w->ticks.count && good; i++) {
+    const why_tick_t *tick = &w->ticks.items[i];
+    if (tick->tid != t->tid) continue;
+    all += tick->ticks;
+    const why_stack_t *s = why_stack(w, tick->stack);
+    const char *spin = spin_call_of(s);
+    if (!spin) continue;
+    call = spin;
+    if (tick->time_ns < first) first = tick->time_ns;
+    good = why_weights_add(&spins, s, tick->ticks);
+  }
+  const why_weight_t *hot = why_weights_hot(&spins, WHY_HOT_SHARE);
+  if (good && hot && (double)spins.sum >= WHY_SPIN_SHARE * (double)all) {
+    char place[WHY_PLACE_MAX], a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], thread[64];
+    finding_t f = {.kind = WHY_BUSY_LOOP,
+                   .score = 80,
+                   .culprit = hot->function,
+                   .tid = t->tid,
+                   .since_ns = first,
+                   .amount = (double)t->run_ns / 1e9,
+                   .unit = "s",
+                   .section = "sample"};
+    WHY_SAY(f.what, "Busy loop: %s calls %s again and again in %s and used %s of CPU in %s",
+            why_thread_text(w, t->tid, thread, sizeof thread), call,
+            why_place_of(hot->example, hot->function, place), why_seconds((double)t->run_ns, a),
+            why_seconds((double)t->seen_ns, b));
+    WHY_SAY(f.advice, "wait with a condition variable, or with a timeout");
+    WHY_SAY(f.evidence, "%llu of %llu samples of the thread are in %s",
+            (unsigned long long)spins.sum, (unsigned long long)all, call);
+    findings_list_add(out, &f);
+  }
+  why_weights_free(&spins);
+}
+
+static void find_spins(why_t *w, findings_list_t *out) {
+  for (size_t i = 0; i < w->threads.count; i++) {
+    const why_thread_t *t = &w->threads.items[i];
+    uint64_t active = t->run_ns + t->runq_ns;
+    if (t->ticks >= 10 && (double)t->run_ns >= WHY_BUSY_NS &&
+        (double)active >= WHY_BUSY_SHARE * (double)t->seen_ns)
+      judge_spin(w, t, out);
+  }
+}
+
+void why_cpu_rules(why_t *w, findings_list_t *out) {
+  if (!w->has_ticks) return;
+  note_cpu(w, out);
+  find_spins(w, out);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "analysis/why/facts.h"
+
+#include <stdio.h>
+
+#include "analysis/samples.h"
+#include "analysis/wall.h"
+#include "reader/body.h"
+
+/* Samples and waits that are kept: hours of a program with many threads. */
+enum { TIME_LINE_MAX = 4 << 20 };
+
+const char *why_copy_text(why_t *w, const char *text) {
+  const char *copy = texts_add(&w->texts, (const uint8_t *)text, strlen(text));
+  w->failed |= !copy;
+  return copy ? copy : "";
+}
+
+/* ---- threads ------------------------------------------------------------------------------ */
+
+why_thread_t *why_thread(why_t *w, uint32_t tid) {
+  for (size_t i = w->threads.count; i-- > 0;)
+    if (w->threads.items[i].tid == tid) return &w->threads.items[i];
+  why_thread_t *t = ARRAY_ADD(w->threads);
+  if (t) *t = (why_thread_t){.tid = tid, .name = ""};
+  w->failed |= !t;
+  return t;
+}
+
+/* A name that several threads have, as those of one program by default, tells nothing. */
+char *why_thread_text(why_t *w, uint32_t tid, char *out, size_t size) {
+  const char *name = "";
+  int same = 0;
+  for (size_t i = 0; i < w->threads.count; i++)
+    if (w->threads.items[i].tid == tid) name = w->threads.items[i].name;
+  for (size_t i = 0; i < w->threads.count; i++)
+    same += !strcmp(w->threads.items[i].name, name);
+  snprintf(out, size, *name && same == 1 ? "thread %u (%.32s)" : "thread %u", tid, name);
+  return out;
+}
+
+/* ---- events ------------------------------------------------------------------------------- */
+
+static bool add_tick(why_t *w, const record_event_t *e) {
+  const record_thread_t *thread = reader_thread(w->reader, e->stream);
+  why_thread_t *t = thread ? why_thread(w, thread->tid) : NULL;
+  if (!t) return !thread;
+  if (thread->name && !*t->name) t->name = thread->name;
+  t->ticks += sample_ticks(e);
+  if (w->ticks.count == TIME_LINE_MAX) return true;
+  why_tick_t *tick = ARRAY_ADD(w->ticks);
+  if (!tick) return false;
+  *tick = (why_tick_t){reader_ns(w->reader, e->time), thread->tid, e->stack, sample_ticks(e)};
+  return true;
+}
+
+/* Texts repeat: the last ones are compared first. */
+static const char *copy_text(why_t *w, const uint8_t *bytes, uint64_t size) {
+  int tries = 32;
+  for (const text_copy_t *t = w->texts; t && tries--; t = t->next)
+    if (strlen(t->text) == size && !memcmp(t->text, bytes, size)) return t->text;
+  return texts_add(&w->texts, bytes, size);
+}
+
+static bool add_wait(why_t *w, const record_event_t *e) {
+  body_t b = {e->body, e->body + e->body_size, false};
+  wall_period_t p = wall_period(&b);
+  if (b.truncated || w->waits.count == TIME_LINE_MAX) return true;
+  why_wait_t *wait = ARRAY_ADD(w->waits);
+  if (!wait) return false;
+  uint64_t to = reader_ns(w->reader, e->time);
+  *wait = (why_wait_t){.from_ns = to > p.ns ? to - p.ns : 0,
+                       .to_ns = to,
+                       .tid = p.tid,
+                       .stack = p.stack,
+                       .is_lock = p.is_mutex,
+                       .owner = p.owner,
+                       .address = p.address,
+                       .call = copy_text(w, p.call, p.call_size),
+                       .what = copy_text(w, p.what, p.what_size)};
+  return wait->call && wait->what;
+}
+
+static bool add_wall_thread(why_t *w, const record_event_t *e) {
+  uint64_t n[4];
+  const char *name;
+  if (!body_numbers(e, n, 4)) return true;
+  why_thread_t *t = why_thread(w, (uint32_t)n[0]);
+  if (!t) return false;
+  w->has_waits = true;
+  t->seen_ns += n[1];
+  t->run_ns += n[2];
+  t->runq_ns += n[3];
+  t->is_counted = true;
+  size_t size = body_text_after(e, 4, &name);
+  if (size && !*t->name) t->name = copy_text(w, (const uint8_t *)name, size);
+  return t->name != NULL;
+}
+
+/* Readings of --cpu. */
+static bool add_reading(why_t *w, const record_event_t *e) {
+  uint64_t n[5];
+  if (!body_numbers(e, n, 5)) return true;
+  why_thread_t *t = why_thread(w, (uint32_t)n[0]);
+  if (!t) return false;
+  t->switches = n[3];
+  return true;
+}
+
+static bool add_crash(why_t *w, const record_event_t *e) {
+  enum { FIRST_OTHER_CODE = 0x80, SIGNALS = 65 };
+  uint64_t n[5];
+  if (!body_numbers(e, n, 5) || n[0] >= SIGNALS) return true;
+  bool is_fault = (int32_t)n[1] > 0 && n[1] < FIRST_OTHER_CODE;
+  w->crash = (why_crash_t){.signal = (int)n[0],
+                           .code = (int)(uint32_t)n[1],
+                           .has_address = is_fault,
+                           .address = n[2],
+                           .time_ns = reader_ns(w->reader, e->time),
+                           .tid = (uint32_t)n[3],
+                           .stack = (uint32_t)n[4]};
+  return true;
+}
+
+bool why_add(why_t *w, const record_event_t *e) {
+  if (e->kind == EVENT_SAMPLE) return add_tick(w, e);
+  if (e->kind != EVENT_EXTENDED) return true;
+  switch (e->subtype) {
+  case EXTENDED_WALL: return add_wait(w, e);
+  case EXTENDED_WALL_THREAD: return add_wall_thread(w, e);
+  case EXTENDED_CPU_THREAD: return add_reading(w, e);
+  case EXTENDED_CRASH: return add_crash(w, e);
+  default: return true;
+  }
+}
+
+bool why_add_level(void *why, const replay_t *replay, uint64_t time) {
+  why_t *w = why;
+  if (w->level_count == WHY_LEVELS) return false;
+  why_level_t *level = &w->levels[w->level_count];
+  *level = (why_level_t){.time_ns = reader_ns(replay->reader, time),
+                         .bytes = replay->live.bytes,
+                         .allocated = replay->allocated.bytes,
+                         .stacks = calloc(replay->stack_count + 1, sizeof *level->stacks),
+                         .stack_count = replay->stack_count};
+  if (!level->stacks) return false;
+  for (size_t i = 0; i < replay->stack_count; i++)
+    level->stacks[i] = replay->stacks[i].live.bytes;
+  w->level_count++;
+  return true;
+}
+
+/* The kernel's account at the end of each thread replaces what the sensors read. */
+bool why_complete(why_t *w, const cpu_time_t *time) {
+  for (size_t i = 0; time && i < time->count; i++) {
+    const cpu_thread_time_t *from = &time->threads[i];
+    why_thread_t *t = why_thread(w, from->tid);
+    if (!t) return false;
+    if (from->times.cpu_ns > t->run_ns) t->run_ns = from->times.cpu_ns;
+    if (from->seen_ns > t->seen_ns) t->seen_ns = from->seen_ns;
+    if (t->run_ns > t->seen_ns) t->seen_ns = t->run_ns;
+    if (from->name && *from->name) t->name = from->name;
+    t->is_counted = true;
+  }
+  return !w->failed;
+}
+
+void why_free(why_t *w) {
+  for (size_t i = 0; i < w->level_count; i++)
+    free(w->levels[i].stacks);
+  for (size_t i = 0; i < w->stacks.count; i++)
+    free(w->stacks.items[i]);
+  free(w->stacks.items);
+  for (size_t i = 0; i < w->functions.count; i++)
+    free(w->functions.items[i]);
+  free(w->functions.items);
+  hash_free(&w->stack_index);
+  free(w->ticks.items);
+  free(w->waits.items);
+  free(w->threads.items);
+  free(w->stalls.items);
+  texts_free(&w->texts);
+  memset(w, 0, sizeof *w);
+}

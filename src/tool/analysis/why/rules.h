@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The rules of `sonde why`. Each rule reads the facts and adds findings that they prove. A wrong
+ * finding is worse than none, so the limits below are conservative.
+ */
+#ifndef SONDE_ANALYSIS_WHY_RULES_H
+#define SONDE_ANALYSIS_WHY_RULES_H
+
+#include "analysis/why/facts.h"
+
+/* All limits, with the reason. X(name, value, reason) */
+#define WHY_LIMIT_TABLE(X)                                                                         \
+  X(HOT_SHARE, 0.5, "a function with less than half of the time is not the one to change")         \
+  X(NOTE_CPU_NS, 0.1e9, "ten samples at 99 Hz: fewer do not name a function")                      \
+  X(BUSY_SHARE, 0.5, "a thread that spins uses at least half of a CPU, even on a full machine")    \
+  X(BUSY_NS, 0.2e9, "adaptive locks spin for less than a millisecond")                             \
+  X(SPIN_SHARE, 0.6, "a busy server spends most of its CPU time outside of poll")                  \
+  X(DEADLOCK_NS, 0.25e9, "longer than any hand-over of a lock that was seen on a full machine")    \
+  X(CONVOY_SHARE, 0.4, "locks of healthy servers cost their threads a few percent of the time")    \
+  X(CONVOY_NS, 0.2e9, "start-up may be serialized for some milliseconds")                          \
+  X(CONVOY_WAITERS, 2, "a single waiting thread is an order of work, not a crowd")                 \
+  X(STALL_NS, 0.1e9, "people notice a delay of 100 ms")                                            \
+  X(GROWTH_BYTES, 1e6, "less is the working memory of a small program")                            \
+  X(GROWTH_STEPS, 0.75, "share of the recording's steps in which a leak grows; a load phase ends") \
+  X(GROWTH_SHARE, 0.5, "the culprit allocated at least half of what was added")                    \
+  X(GROWTH_NS, 0.3e9, "a shorter program is still starting")                                       \
+  X(TEMPORARY_SHARE, 0.5, "half of all allocations are freed by the next call")                    \
+  X(TEMPORARY_CPU, 0.25, "the allocator uses a quarter of the CPU time; else it does not matter")  \
+  X(WAKEUPS_RATE, 500, "timers of healthy programs fire at most some hundred times a second")      \
+  X(WAKEUP_NS, 20e3, "with more work for each wake-up, the work is the cost and not the wake-up")  \
+  X(LOST_SHARE, 0.05, "a twentieth of the time or the events missing changes what a report says")
+
+#define WHY_LIMIT(name, value, reason)                                                             \
+  __attribute__((unused)) static const double WHY_##name = (value);
+WHY_LIMIT_TABLE(WHY_LIMIT)
+#undef WHY_LIMIT
+
+typedef void why_rule_t(why_t *why, findings_list_t *out);
+
+/* One function for each file of rules. */
+void why_crash_rules(why_t *why, findings_list_t *out);
+void why_lock_rules(why_t *why, findings_list_t *out);
+void why_cpu_rules(why_t *why, findings_list_t *out);
+void why_stall_rules(why_t *why, findings_list_t *out);
+void why_memory_rules(why_t *why, findings_list_t *out);
+void why_recording_rules(why_t *why, findings_list_t *out);
+
+/* Applies all rules and ranks the findings. */
+void why_find(why_t *why, findings_list_t *out);
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+/* "1.25 s", "310 ms"; "12.3 MB". Return OUT. */
+#define WHY_AMOUNT_MAX 24
+char *why_seconds(double ns, char out[WHY_AMOUNT_MAX]);
+char *why_bytes(double bytes, char out[WHY_AMOUNT_MAX]);
+
+/* Formats a text of a finding: WHY_SAY(finding.what, "…", …). */
+#define WHY_SAY(field, ...) ((void)snprintf((field), sizeof(field), __VA_ARGS__))
+
+#endif

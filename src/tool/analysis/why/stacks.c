@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks by name, and weights of the program's own functions.
+ */
+#include <stdio.h>
+
+#include "analysis/why/facts.h"
+
+/* ---- one stack ---------------------------------------------------------------------------- */
+
+static uint64_t hash_of_stack(const void *why, size_t i) {
+  return hash_number(((const why_t *)why)->stacks.items[i]->id);
+}
+
+/* The next own function that called the one at I and is not its thread's first, which calls
+ * everything: main, or the function that pthread_create got. -1: none. */
+static int caller_of(const why_stack_t *s, int i) {
+  int caller = -1;
+  for (int k = i + 1; k < s->count; k++) {
+    const why_function_t *f = &s->functions[k];
+    if (!f->own || (caller < 0 && why_same_function(f, &s->functions[i]))) continue;
+    if (caller >= 0) return caller; /* F is outside it */
+    caller = k;
+  }
+  return -1;
+}
+
+static void find_owner(why_stack_t *s) {
+  s->owner = s->caller = -1;
+  for (int i = 0; i < s->count && s->owner < 0; i++)
+    if (s->functions[i].own) s->owner = i;
+  if (s->owner >= 0) s->caller = caller_of(s, s->owner);
+}
+
+const why_stack_t *why_stack(why_t *w, uint32_t id) {
+  static const why_stack_t unknown = {.owner = -1, .caller = -1};
+  why_function_t functions[WHY_DEPTH_MAX];
+  uint32_t *slot;
+  if (!id || !hash_reserve(&w->stack_index, w->stacks.count, hash_of_stack, w)) return &unknown;
+  HASH_FIND(&w->stack_index, hash_number(id), slot) {
+    if (w->stacks.items[*slot - 1]->id == id) return w->stacks.items[*slot - 1];
+  }
+  int count = w->names.of_stack(w->names.context, id, functions, WHY_DEPTH_MAX);
+  if (count < 0) count = 0;
+  why_stack_t *s = malloc(sizeof *s + (size_t)count * sizeof *functions);
+  why_stack_t **added = s ? ARRAY_ADD(w->stacks) : NULL;
+  if (!added) {
+    free(s);
+    return &unknown;
+  }
+  *added = s;
+  *slot = (uint32_t)w->stacks.count;
+  *s = (why_stack_t){.id = id, .owner = -1, .caller = -1, .count = count};
+  memcpy(s->functions, functions, (size_t)count * sizeof *functions);
+  find_owner(s);
+  return s;
+}
+
+const why_function_t *why_owner(const why_stack_t *s) {
+  return s->owner < 0 ? NULL : &s->functions[s->owner];
+}
+
+const why_function_t *why_callee(const why_stack_t *s) {
+  return s->owner > 0 ? &s->functions[s->owner - 1] : NULL;
+}
+
+static bool is_any(const char *name, const char *const *names) {
+  name += strspn(name, "_");
+  for (; *names; names++)
+    if (!strcmp(name, *names)) return true;
+  return false;
+}
+
+bool why_calls_any(const why_stack_t *s, const char *const *names) {
+  int end = s->owner < 0 ? s->count : s->owner;
+  for (int i = 0; i < end; i++)
+    if (is_any(s->functions[i].name, names)) return true;
+  return false;
+}
+
+static char *place_text(const why_function_t *f, const why_function_t *caller,
+                        char out[WHY_PLACE_MAX]) {
+  char name[WHY_NAME_MAX], from[WHY_NAME_MAX];
+  why_function_text(f, name);
+  if (caller)
+    snprintf(out, WHY_PLACE_MAX, "%s, called by %s", name, why_function_text(caller, from));
+  else
+    snprintf(out, WHY_PLACE_MAX, "%s", name);
+  return out;
+}
+
+char *why_place_text(const why_stack_t *s, char out[WHY_PLACE_MAX]) {
+  static const why_function_t unknown = {.name = "unknown code", .library = "", .path = ""};
+  const why_function_t *innermost = s->count ? &s->functions[0] : &unknown;
+  return place_text(s->owner < 0 ? innermost : &s->functions[s->owner],
+                    s->caller < 0 ? NULL : &s->functions[s->caller], out);
+}
+
+char *why_place_of(const why_stack_t *s, const why_function_t *f, char out[WHY_PLACE_MAX]) {
+  int i = 0;
+  while (i < s->count && !why_same_function(&s->functions[i], f))
+    i++;
+  int caller = i < s->count ? caller_of(s, i) : -1;
+  return place_text(f, caller < 0 ? NULL : &s->functions[caller], out);
+}
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+/* A linear search: programs have few own functions on hot stacks. */
+static why_weight_t *weight_of(why_weights_t *w, const why_function_t *f) {
+  for (size_t i = 0; i < w->items.count; i++)
+    if (why_same_function(w->items.items[i].function, f)) return &w->items.items[i];
+  why_weight_t *item = ARRAY_ADD(w->items);
+  if (item) *item = (why_weight_t){.function = f};
+  return item;
+}
+
+bool why_weights_add(why_weights_t *w, const why_stack_t *s, uint64_t weight) {
+  uint64_t depth = 0;
+  w->sum += weight;
+  w->additions++;
+  for (int i = s->count; i-- > 0;) {
+    if (!s->functions[i].own) continue;
+    why_weight_t *item = weight_of(w, &s->functions[i]);
+    if (!item) return false;
+    if (i == s->owner) item->own += weight;
+    depth++;
+    if (weight > item->example_weight) {
+      item->example = s;
+      item->example_weight = weight;
+    }
+    if (item->last_add == w->additions) continue; /* recursion counts once */
+    item->last_add = w->additions;
+    item->total += weight;
+    item->depth += depth * weight;
+  }
+  return true;
+}
+
+void why_weights_free(why_weights_t *w) {
+  free(w->items.items);
+  *w = (why_weights_t){0};
+}
+
+static double mean_depth(const why_weight_t *item) {
+  return (double)item->depth / (double)(item->total ? item->total : 1);
+}
+
+const why_weight_t *why_weights_hot(const why_weights_t *w, double share) {
+  const why_weight_t *hot = NULL;
+  for (size_t i = 0; i < w->items.count; i++) {
+    const why_weight_t *item = &w->items.items[i];
+    if ((double)item->total < share * (double)w->sum) continue;
+    if (!hot || mean_depth(item) > mean_depth(hot)) hot = item;
+  }
+  return hot;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde why: says in at most five sentences what is wrong with a program.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/common/recording.h"
+#include "cli/verbs.h"
+#include "report/json.h"
+#include "report/why/why.h"
+#include "sonde/status.h"
+
+enum { KEY_MARKDOWN = CLI_LONG_ONLY, KEY_JSON, KEY_PROGRAM, KEY_EXE };
+
+static const cli_option_t options[] = {
+    {KEY_MARKDOWN, "markdown", NULL, "print a Markdown list, for a pull request"},
+    {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "examine"),
+    {KEY_EXE, "exe", "FILE", "of a core file: the program that dumped core"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "why",
+    .arguments = "PID|FILE|CORE",
+    .about = "Says what is wrong with a program, in at most five sentences, most important first: "
+             "what, who, since when, how much, what to try. Reads a recording or a core file, or "
+             "observes a running process for at most 5 seconds. A sentence that the data do not "
+             "prove is omitted. With --json, the member 'healthy' is false if there is a fault.",
+    .options = options,
+    .examples = {{"sonde why run.sonde", "explain a recording"},
+                 {"sonde why 1234", "explain why process 1234 hangs or is busy"},
+                 {"sonde why core.1234", "explain a crash or a deadlock"},
+                 {"sonde why --markdown run.sonde", "print a list for a pull request"}}};
+
+typedef struct request {
+  bool json, markdown;
+  const char *exe;
+  report_t report;
+  why_report_t why;
+  cpu_time_t cpu_time;
+  stalls_t stalls;
+} request_t;
+
+static int print(const why_report_t *why, bool json, bool markdown) {
+  if (json) {
+    json_object *o = why_json(why);
+    printf("%s\n", json_print(o, JSON_STYLE));
+    json_object_put(o);
+  } else if (markdown) {
+    why_markdown(why, stdout);
+  } else {
+    why_text(why, terminal_columns(stdout), stdout);
+  }
+  return CLI_DONE;
+}
+
+/* ---- recordings --------------------------------------------------------------------------- */
+
+static bool on_event(void *context, const record_event_t *event) {
+  request_t *q = context;
+  return cpu_time_add(&q->cpu_time, event) && stalls_add(&q->stalls, event) &&
+         why_add(&q->why.facts, event);
+}
+
+static int explain(request_t *q) {
+  report_t *r = &q->report;
+  stall_groups_t groups = {0};
+  replay_options_t window = {.other = on_event, .other_context = q};
+  terminal_progress_t progress;
+  replay_t replay;
+  why_report_start(&q->why, r, &window);
+  terminal_progress_start(&progress, "reading events", 0);
+  window.progress = terminal_progress_update;
+  window.progress_context = &progress;
+  int status = replay_run(&replay, r->reader, &window);
+  terminal_progress_end(&progress);
+  if (status < 0) return status;
+  r->replay = &replay;
+  r->cpu_time = &q->cpu_time;
+  r->names = frame_names_new(r->reader);
+  stalls_finish(&q->stalls, r->reader);
+  bool good = r->names && stall_groups_make(&groups, r, &q->stalls) &&
+              why_report_finish(&q->why, r, &groups);
+  if (good) (void)print(&q->why, q->json, q->markdown);
+  stall_groups_free(&groups);
+  frame_names_free(r->names);
+  replay_free(&replay);
+  return good ? 0 : SONDE_ENOMEM;
+}
+
+static int why_recording(request_t *q) {
+  if (!recording_open_report(&q->report)) return CLI_FAILED;
+  int status = explain(q);
+  reader_close(q->report.reader);
+  why_report_free(&q->why);
+  stalls_free(&q->stalls);
+  cpu_time_free(&q->cpu_time);
+  return status < 0 ? message_fail("out of memory") : CLI_DONE;
+}
+
+int verb_why(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  request_t q = {0};
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    switch (key) {
+    case KEY_JSON: q.json = true; break;
+    case KEY_MARKDOWN: q.markdown = true; break;
+    case KEY_EXE: q.exe = parser.value; break;
+    default:
+      if (!recording_program(parser.value, &q.report.program))
+        return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
+    }
+  if (key < 0) return parser.status;
+  if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes a PID, a recording or a core");
+  if (q.json && q.markdown)
+    return cli_wrong_use(&usage, "--json and --markdown exclude each other");
+  q.report.path = parser.rest[0];
+  return why_recording(&q);
+}

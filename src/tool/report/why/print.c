@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Prints findings as text, Markdown and JSON.
+ */
+#include <string.h>
+
+#include "base/terminal.h"
+#include "report/json.h"
+#include "report/why/why.h"
+
+enum { TEXT_MAX = 1600, HEAD_LINES = 5 };
+
+/* ---- sentences ---------------------------------------------------------------------------- */
+
+/* A sensor: what it shows, the option that records it. */
+typedef struct sense {
+  const char *text, *option;
+  bool recorded;
+} sense_t;
+enum { SENSES = 5 };
+
+static void list_senses(const why_t *w, sense_t out[SENSES]) {
+  const sense_t all[SENSES] = {{"CPU samples", "--sample", w->has_ticks},
+                               {"event loops", "--stall", w->has_stalls},
+                               {"waits", "--wall", w->has_waits},
+                               {"allocations", "--malloc", w->replay != NULL},
+                               {"crashes", NULL, w->reader != NULL}};
+  memcpy(out, all, sizeof all);
+}
+
+/* Appends to TEXT, of TEXT_MAX bytes. */
+static void append(char *text, const char *more) {
+  size_t used = strlen(text);
+  snprintf(text + used, TEXT_MAX - used, "%s", more);
+}
+
+static void append_senses(const why_t *w, bool recorded, char *text) {
+  sense_t senses[SENSES];
+  const char *separator = "";
+  list_senses(w, senses);
+  for (int i = 0; i < SENSES; i++) {
+    if (senses[i].recorded != recorded || (!recorded && !senses[i].option)) continue;
+    append(text, separator);
+    append(text, senses[i].text);
+    if (!recorded && !w->is_live && !w->is_core) {
+      append(text, " (");
+      append(text, senses[i].option);
+      append(text, ")");
+    }
+    separator = ", ";
+  }
+}
+
+static bool is_healthy(const findings_list_t *list) {
+  return !list->count || list->items[0].is_note;
+}
+
+/* "No fault was found in …; most of the CPU time, …; not recorded: …" */
+static void healthy_sentence(const why_report_t *why, char *out) {
+  char missing[TEXT_MAX] = "", seen[TEXT_MAX] = "";
+  append_senses(&why->facts, true, seen);
+  append_senses(&why->facts, false, missing);
+  snprintf(out, TEXT_MAX, "No fault was found in %s", seen);
+  if (why->findings.count) {
+    append(out, "; ");
+    char *start = out + strlen(out);
+    append(out, why->findings.items[0].what);
+    if (*start >= 'A' && *start <= 'Z') *start = (char)(*start + 'a' - 'A');
+  }
+  if (*missing) {
+    append(out, "; not recorded: ");
+    append(out, missing);
+  }
+  append(out, ".");
+}
+
+static void finding_sentence(const finding_t *f, char *out) {
+  snprintf(out, TEXT_MAX, "%s%s%s.", f->what, *f->advice ? "; " : "", f->advice);
+}
+
+static void command_of(const why_report_t *why, const finding_t *f, char *out, size_t size) {
+  if (f->command)
+    snprintf(out, size, "%s %s", f->command, why->path);
+  else if (why->facts.is_core)
+    snprintf(out, size, "sonde stacks --core %s", why->path);
+  else if (why->facts.is_live)
+    snprintf(out, size, "sonde stacks %s", why->path);
+  else
+    snprintf(out, size, "sonde report %s%s%s", why->path, f->section ? " " : "",
+             f->section ? f->section : "");
+}
+
+static size_t shown_of(const findings_list_t *list) {
+  return list->count < WHY_SHOWN_MAX ? list->count : WHY_SHOWN_MAX;
+}
+
+/* ---- text --------------------------------------------------------------------------------- */
+
+static size_t columns_of(const char *text, size_t bytes) {
+  size_t columns = 0;
+  for (size_t i = 0; i < bytes; i++)
+    columns += ((unsigned char)text[i] & 0xc0) != 0x80;
+  return columns;
+}
+
+/* Prints TEXT from column *AT on, wrapped at spaces, with later lines indented. Stops after the
+ * line number LINES; returns the lines that are left. */
+static int print_wrapped(const char *text, int indent, unsigned columns, int lines, FILE *out) {
+  size_t at = (size_t)indent;
+  while (*text) {
+    size_t bytes = strcspn(text, " "), width = columns_of(text, bytes);
+    if (columns && at + 1 + width > columns && at > (size_t)indent) {
+      if (--lines == 0) {
+        fputs(" …\n", out);
+        return 0;
+      }
+      fprintf(out, "\n%*s", indent, "");
+      at = (size_t)indent;
+    } else if (at > (size_t)indent) {
+      fputc(' ', out);
+      at++;
+    }
+    fwrite(text, 1, bytes, out);
+    at += width;
+    text += bytes + strspn(text + bytes, " ");
+  }
+  fputc('\n', out);
+  return lines - 1;
+}
+
+void why_text(const why_report_t *why, unsigned columns, FILE *out) {
+  char text[TEXT_MAX], command[600];
+  if (is_healthy(&why->findings)) {
+    healthy_sentence(why, text);
+    print_wrapped(text, 0, columns, 1000, out);
+    return;
+  }
+  for (size_t i = 0; i < shown_of(&why->findings); i++) {
+    const finding_t *f = &why->findings.items[i];
+    finding_sentence(f, text);
+    fprintf(out, "%zu. ", i + 1);
+    print_wrapped(text, 3, columns, 1000, out);
+    command_of(why, f, command, sizeof command);
+    snprintf(text, sizeof text, "%s: %s", f->evidence, command);
+    fprintf(out, "   %s", terminal_style(out, TERMINAL_DIM));
+    print_wrapped(text, 3, columns, 1000, out);
+    fputs(terminal_style(out, TERMINAL_PLAIN), out);
+  }
+}
+
+void why_head_text(const why_report_t *why, const report_t *r, FILE *out) {
+  char text[TEXT_MAX];
+  int lines = HEAD_LINES;
+  if (is_healthy(&why->findings)) return;
+  for (size_t i = 0; i < shown_of(&why->findings) && lines > 0; i++) {
+    finding_sentence(&why->findings.items[i], text);
+    fprintf(out, "  %s%s%s", r->bold, i ? "           " : "why        ", r->plain);
+    lines = print_wrapped(text, 13, r->columns, lines, out);
+  }
+}
+
+/* ---- Markdown ----------------------------------------------------------------------------- */
+
+/* Functions and texts may contain any character. */
+static void print_escaped(const char *text, FILE *out) {
+  for (; *text; text++) {
+    if (strchr("\\`*_{}[]<>#|", *text)) fputc('\\', out);
+    fputc(*text, out);
+  }
+}
+
+void why_markdown(const why_report_t *why, FILE *out) {
+  char text[TEXT_MAX], command[600];
+  if (is_healthy(&why->findings)) {
+    healthy_sentence(why, text);
+    print_escaped(text, out);
+    fputc('\n', out);
+    return;
+  }
+  for (size_t i = 0; i < shown_of(&why->findings); i++) {
+    const finding_t *f = &why->findings.items[i];
+    finding_sentence(f, text);
+    command_of(why, f, command, sizeof command);
+    fprintf(out, "%zu. ", i + 1);
+    print_escaped(text, out);
+    fputs("  \n   ", out);
+    print_escaped(f->evidence, out);
+    fprintf(out, ": `%s`\n", command);
+  }
+}
+
+/* ---- JSON --------------------------------------------------------------------------------- */
+
+static json_object *culprit_json(const why_function_t *f) {
+  json_object *o = json_new_object();
+  json_add_text(o, "function", f->name);
+  if (*f->library) json_add_text(o, "module", f->library);
+  if (f->file) json_add_text(o, "file", f->file);
+  if (f->file && f->line) json_add_count(o, "line", f->line);
+  return o;
+}
+
+static json_object *finding_json(const why_report_t *why, const finding_t *f) {
+  char text[TEXT_MAX];
+  json_object *o = json_new_object(), *evidence = json_new_object();
+  json_add_text(o, "kind", why_kind_key(f->kind));
+  json_add_flag(o, "fault", !f->is_note);
+  finding_sentence(f, text);
+  json_add_text(o, "sentence", text);
+  if (f->culprit) json_add(o, "culprit", culprit_json(f->culprit));
+  if (f->tid) json_add_count(o, "tid", f->tid);
+  if (f->since_ns) json_add_count(o, "since_ns", f->since_ns);
+  if (f->unit) {
+    json_add(o, "amount", json_object_new_double(f->amount));
+    json_add_text(o, "unit", f->unit);
+  }
+  if (*f->advice) json_add_text(o, "advice", f->advice);
+  json_add_text(evidence, "figure", f->evidence);
+  command_of(why, f, text, sizeof text);
+  json_add_text(evidence, "command", text);
+  json_add(o, "evidence", evidence);
+  return o;
+}
+
+static json_object *senses_json(const why_t *w, bool recorded) {
+  sense_t senses[SENSES];
+  json_object *list = json_new_array();
+  list_senses(w, senses);
+  for (int i = 0; i < SENSES; i++)
+    if (senses[i].recorded == recorded) json_append(list, json_new_text(senses[i].text));
+  return list;
+}
+
+json_object *why_json(const why_report_t *why) {
+  json_object *o = json_new_object(), *list = json_new_array();
+  json_add_flag(o, "healthy", is_healthy(&why->findings));
+  for (size_t i = 0; i < shown_of(&why->findings); i++)
+    json_append(list, finding_json(why, &why->findings.items[i]));
+  json_add(o, "findings", list);
+  json_add(o, "looked_at", senses_json(&why->facts, true));
+  json_add(o, "not_recorded", senses_json(&why->facts, false));
+  return o;
+}

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde why: programs with one seeded bug are told of with the function that has it, healthy programs with
+nothing. The sources in tests/real/why say where the bug is."""
+import json
+import os
+
+from helpers import (
+    WORK, compile_c, fresh, needs_agent, record, run_cases, sonde, source_file, try_sonde)
+
+SENSORS = ["--sample", "--stall", "--wall", "--malloc"]
+
+
+def build(name):
+    return compile_c(source_file("real", "why", name + ".c"), "-O1", "-g", "-pthread", "-fno-optimize-sibling-calls",
+                     out=os.path.join(WORK, name))
+
+
+def why(*words):
+    return json.loads(sonde("why", "--json", *words))
+
+
+def explained(name, *arguments, sensors=SENSORS):
+    path, _ = record([build(name), *map(str, arguments)], *sensors)
+    return path, why(path)
+
+
+def first(told, kind, function):
+    """The first finding, which must be a fault of this kind in FUNCTION."""
+    assert not told["healthy"] and told["findings"], told
+    finding = told["findings"][0]
+    assert finding["kind"] == kind and finding["fault"], told
+    assert finding["culprit"]["function"] == function, told
+    assert f"{function} ({os.path.basename(finding['culprit']['file'])}:" in finding["sentence"], told
+    assert len(told["findings"]) <= 5
+    return finding
+
+
+def deadlock():
+    path, told = explained("deadlock", 600)
+    finding = told["findings"][0]
+    first(told, "deadlock", finding["culprit"]["function"])
+    assert "transfer (" in finding["sentence"] and "rotate (" in finding["sentence"], finding
+    assert len(told["findings"]) == 1, told
+    text = sonde("why", path)
+    assert text.startswith("1. Deadlock: ") and f"sonde report {path} waits" in text, text
+    assert sonde("why", "--markdown", path).startswith("1. Deadlock: thread ")
+
+
+def convoy():
+    finding = first(explained("convoy")[1], "lock-convoy", "write_log")
+    assert "look_up (" in finding["sentence"] and "clock_nanosleep" in finding["advice"], finding
+
+
+def busy_loop():
+    assert "sched_yield" in first(explained("spin")[1], "busy-loop", "wait_until_ready")["sentence"]
+
+
+def growth_of_a_cache_that_is_freed_at_the_end():
+    first(explained("cache")[1], "growth", "remember")
+
+
+def null_pointer():
+    finding = first(explained("null")[1], "crash", "key_of_next")
+    assert "offset 8 of a null pointer" in finding["sentence"], finding
+
+
+def report_begins_with_it():
+    path, told = explained("null")
+    text = sonde("report", path, env={**os.environ, "COLUMNS": "80"})
+    head = text.split("\n\n")[0].splitlines()
+    assert sum("key_of_next" in line for line in head) == 1, text
+    assert all(len(line) <= 80 for line in head[3:]), head
+    assert json.loads(sonde("report", "--json", path))["why"] == told
+
+
+def healthy_programs():
+    for command in (["sort", "/etc/services"], ["gzip", "-c", "/bin/bash"],
+                    ["python3", "-c", "d = {i: str(i) for i in range(300000)}"]):
+        path, _ = record(command, *SENSORS)
+        told = why(path)
+        assert told["healthy"], (command, told)
+        text = sonde("why", path)
+        assert text.startswith("No fault was found in ") and text.count("\n") == 1, text
+
+
+def not_recorded_is_named():
+    path, _ = record(["sort", "/etc/services"], "--sample")
+    told = why(path)
+    assert "allocations" in told["not_recorded"] and "waits" in told["not_recorded"], told
+    assert "waits (--wall)" in sonde("why", path)
+
+
+def wrong_use():
+    for words, reason in ((), "takes"), (("--json", "--markdown", fresh()), "exclude"), (("/etc/passwd",), "passwd"):
+        done = try_sonde("why", *words)
+        assert done.returncode == 2 and reason in done.stderr and done.stderr.count("\n") == 1, done
+
+
+needs_agent()
+run_cases(globals())
