@@ -12,6 +12,11 @@ import struct
 import sys
 
 M64 = (1 << 64) - 1
+USAGE = [
+    "", "rss_bytes", "peak_rss_bytes", "anonymous_bytes", "swap_bytes", "minor_faults", "major_faults",
+    "descriptors", "threads", "user_ns", "system_ns", "voluntary_switches", "involuntary_switches",
+    "cgroup_memory_bytes", "cgroup_memory_limit_bytes", "cgroup_oom_events", "cgroup_oom_kills",
+    "cgroup_cpu_limit_permille", "cgroup_throttled_ns"]
 
 
 def mix(x, w):
@@ -383,7 +388,7 @@ class Recording:
             if kind == 6:
                 subtype = b.byte()
                 for event in self.extended(subtype, Bytes(b.take(b.varint())), time):
-                    if stream:
+                    if stream in self.threads:
                         event["tid"] = self.threads[stream]
                     yield event
                 continue
@@ -514,6 +519,12 @@ class Recording:
             texts = [b.string().decode() for _ in range(3)]
             keys = "pid", "parent", "start_ns", "end_ns", "cpu_ns", "command", "file", "why"
             yield {"event": "process", "time": time, **dict(zip(keys, numbers + texts))}
+        elif subtype == 45:
+            event = {"event": "usage", "time": time}
+            while b.more():
+                number = b.varint()
+                event[USAGE[number]] = b.varint()
+            yield event
         elif 32 <= subtype <= 47:
             self.stall(subtype, b, time)
 

@@ -231,6 +231,7 @@ typedef enum extended_subtype {
   EXTENDED_CPU_PROCESS = 42,
   EXTENDED_THREAD_TIME = 43,  /* a thread's CPU time: sampled, and not sampled by cause */
   EXTENDED_PROCESS_TIME = 44, /* the process's CPU time, and how many threads it had */
+  EXTENDED_USAGE = 45,        /* resources that the process uses: those that changed */
   EXTENDED_WALL = 46,
   EXTENDED_WALL_THREAD = 47,
   EXTENDED_AUDIT = 48,        /* a call of an audited function */
@@ -285,6 +286,35 @@ typedef enum no_sample_cause {
 #undef NO_SAMPLE_ENUM
       NO_SAMPLE_CAUSES
 } no_sample_cause_t;
+
+/* The resources of EXTENDED_USAGE. X(name, number, key in JSON). Faults, times, switches and events
+ * of a cgroup are totals since the process or the cgroup began; the others are amounts. */
+#define USAGE_TABLE(X)                                                                             \
+  X(USAGE_RSS, 1, "rss_bytes")                                                                     \
+  X(USAGE_PEAK_RSS, 2, "peak_rss_bytes")   /* as the kernel knows it: between readings, too */     \
+  X(USAGE_ANONYMOUS, 3, "anonymous_bytes") /* the part of USAGE_RSS that is not from files */      \
+  X(USAGE_SWAP, 4, "swap_bytes")                                                                   \
+  X(USAGE_MINOR_FAULTS, 5, "minor_faults")                                                         \
+  X(USAGE_MAJOR_FAULTS, 6, "major_faults")                                                         \
+  X(USAGE_DESCRIPTORS, 7, "descriptors")                                                           \
+  X(USAGE_THREADS, 8, "threads")                                                                   \
+  X(USAGE_USER_TIME, 9, "user_ns")                                                                 \
+  X(USAGE_SYSTEM_TIME, 10, "system_ns")                                                            \
+  X(USAGE_VOLUNTARY, 11, "voluntary_switches")                                                     \
+  X(USAGE_INVOLUNTARY, 12, "involuntary_switches")                                                 \
+  X(USAGE_CGROUP_MEMORY, 13, "cgroup_memory_bytes")                                                \
+  X(USAGE_CGROUP_LIMIT, 14, "cgroup_memory_limit_bytes") /* the smallest of the hierarchy */       \
+  X(USAGE_CGROUP_OOM, 15, "cgroup_oom_events")                                                     \
+  X(USAGE_CGROUP_OOM_KILLS, 16, "cgroup_oom_kills")                                                \
+  X(USAGE_CGROUP_CPU, 17, "cgroup_cpu_limit_permille") /* thousandths of one CPU */                \
+  X(USAGE_CGROUP_THROTTLED, 18, "cgroup_throttled_ns")
+
+typedef enum usage_field {
+#define USAGE_ENUM(name, number, key) name = number,
+  USAGE_TABLE(USAGE_ENUM)
+#undef USAGE_ENUM
+      USAGE_FIELDS /* numbers are below this */
+} usage_field_t;
 
 /* How a stall ended. */
 typedef enum stall_ending {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/audit/audit.h"
+#include "analysis/usage.h"
 #include "analysis/wall.h"
 #include "cli/cli.h"
 #include "cli/common/call_events.h"
@@ -190,6 +191,18 @@ static void print_wall(const reader_t *reader, const record_event_t *e, bool sta
   printf("}\n");
 }
 
+static void print_usage(const reader_t *reader, const record_event_t *e) {
+  body_t b = {e->body, e->body + e->body_size, false};
+  printf("{\"event\":\"usage\",\"time_ns\":%" PRIu64, reader_ns(reader, e->time));
+  while (b.p < b.end) {
+    uint64_t field = body_number(&b), value = body_number(&b);
+    if (b.truncated) break;
+    if (field && field < USAGE_FIELDS)
+      printf(",\"%s\":%" PRIu64, usage_key((unsigned)field), value);
+  }
+  printf("}\n");
+}
+
 static void print_extended(reader_t *reader, const record_event_t *e, bool stacks) {
   uint64_t n[2] = {0};
   uint64_t ns = reader_ns(reader, e->time);
@@ -207,6 +220,10 @@ static void print_extended(reader_t *reader, const record_event_t *e, bool stack
   }
   if (e->subtype == EXTENDED_WALL) {
     print_wall(reader, e, stacks);
+    return;
+  }
+  if (e->subtype == EXTENDED_USAGE) {
+    print_usage(reader, e);
     return;
   }
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)

@@ -7,9 +7,12 @@ void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
   monitors->wall =
       options->wall_interval_ns ? wall_monitor_start(recording, options->wall_interval_ns) : NULL;
   monitors->cpu_time = cpu_time_monitor_start(recording);
+  monitors->usage = usage_monitor_start(recording);
 }
 
 void monitors_end_time(monitors_t *monitors) {
+  usage_monitor_stop(monitors->usage);
+  monitors->usage = NULL;
   cpu_time_monitor_stop(monitors->cpu_time);
   monitors->cpu_time = NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "recorder/monitor/cpu_time.h"
 #include "recorder/monitor/stall.h"
+#include "recorder/monitor/usage.h"
 #include "recorder/monitor/wall.h"
 
 typedef struct monitor_options {
@@ -21,13 +22,14 @@ typedef struct monitors {
   stall_monitor_t *stall;
   wall_monitor_t *wall;
   cpu_time_monitor_t *cpu_time;
+  usage_monitor_t *usage;
 } monitors_t;
 
 void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
                     const monitor_options_t *options);
 
-/* Reads the CPU clocks for the last time. Call it before the process is reaped, if that is
- * possible, and before monitors_stop. */
+/* Reads the CPU clocks and the resources for the last time. Call it before the process is reaped,
+ * if that is possible, and before monitors_stop. */
 void monitors_end_time(monitors_t *monitors);
 
 /* Call it before recording_finish. STATUS is the wait status of the process, 0 if unknown. */

@@ -74,6 +74,7 @@ typedef struct report_section {
   X(malloc)                                                                                        \
   X(pools)                                                                                         \
   X(vm)                                                                                            \
+  X(usage)                                                                                         \
   X(audit)                                                                                         \
   X(processes)
 
