@@ -15,7 +15,7 @@
 #include "report/diff.h"
 #include "report/json.h"
 
-enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH };
+enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH, KEY_FULL_NAMES };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT:peak|leaked|allocated|temporary|sample|audit",
@@ -26,6 +26,8 @@ static const cli_option_t options[] = {
      "exit 1 if the total grew by more than LIMIT: 5%, or 10M bytes; with --by temporary or "
      "sample, 5% or a number of calls or samples"},
     {KEY_TOP, "top", "N", "show N functions and stacks (default 10)"},
+    {KEY_FULL_NAMES, "full-names", NULL,
+     "print whole C++ and Rust names, whatever the width of the terminal"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
 
@@ -51,6 +53,7 @@ typedef struct side {
 typedef struct request {
   measure_t measure;                       /* MEASURE_COUNT: samples */
   bool json, gate, percent, audit, chosen; /* chosen: with --by */
+  bool full_names;
   double limit;
   uint32_t top;
 } request_t;
@@ -135,8 +138,18 @@ static const char *change_of(const request_t *a, int64_t change, char *text) {
 
 static void print_row(const request_t *a, const diff_row_t *r) {
   char change[32], before[24], after[24];
-  printf("  %11s  %10s → %-10s  ", change_of(a, r->after - r->before, change),
+  printf("  %11s  %10s  %10s  ", change_of(a, r->after - r->before, change),
          amount(a, r->before, before), amount(a, r->after, after));
+}
+
+/* The title and the headings of a table of rows. */
+static void print_heading(const request_t *a, const report_t *r, const char *kind) {
+  printf("\n%sby %s, in %s%s\n", r->bold, kind,
+         by_samples(a) ? "samples of CPU time"
+         : in_bytes(a) ? "bytes"
+                       : "allocations",
+         r->plain);
+  printf("%s  %11s  %10s  %10s  %s%s\n", r->dim, "change", "old", "new", kind, r->plain);
 }
 
 /* What the numbers count. */
@@ -193,8 +206,13 @@ static void print_notes(const request_t *a, const side_t *sides) {
     printf(!old || !new ? "note one recording has all blocks, the other estimates from samples\n"
            : old != new ? "note the recordings sampled blocks at different rates\n"
                         : "note all amounts are estimates from sampled blocks\n");
+  bool live[2];
+  for (int i = 0; i < 2; i++)
+    live[i] = reader_header(sides[i].report.reader)->mode & RECORD_LIVE;
+  if (!by_samples(a) && has[0] && has[1] && live[0] != live[1])
+    printf("note one recording has only live blocks (--malloc=live), the other all events\n");
   double length = seconds_of(&sides[0]), other = seconds_of(&sides[1]);
-  if (by_samples(a) && (length > 1.5 * other || other > 1.5 * length))
+  if ((length > 1.5 * other || other > 1.5 * length) && length + other > 1)
     printf("note the recordings differ in length; the numbers are not divided by it\n");
 }
 
@@ -207,16 +225,19 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
   putchar('\n');
   print_whole(a, d);
   if (!d->count) return;
-  printf("\n%sby function%s\n", r->bold, r->plain);
+  print_heading(a, r, "function");
   for (size_t i = 0; i < functions->count && i < a->top; i++) {
+    char name[REPORT_NAME_MAX];
+    const frame_name_t function = {.function = functions->rows[i].function, .known = true};
     print_row(a, &functions->rows[i]);
-    printf("%s\n", functions->rows[i].function);
+    printf("%s\n", report_name(r, &function, (int)r->columns - 39, name));
   }
-  printf("\n%sby stack%s\n", r->bold, r->plain);
+  if (functions->count > a->top) printf("  … and %zu more functions\n", functions->count - a->top);
+  print_heading(a, r, "stack");
   for (size_t i = 0; i < d->count && i < a->top; i++) {
     const diff_row_t *row = &d->rows[i];
     print_row(a, row);
-    printf("%s\n", !row->before ? "new" : !row->after ? "gone" : "");
+    printf("%s\n", !row->before ? "new" : !row->after ? "gone" : "changed");
     report_stack_text(&sides[!row->in_old].report, row->stack, stdout);
   }
   if (d->count > a->top) printf("  … and %zu more stacks\n", d->count - a->top);
@@ -285,12 +306,16 @@ static bool parse_limit(const char *text, request_t *out) {
 }
 
 static int check_gate(const request_t *a, const diff_t *d) {
-  char change[32];
+  char change[32], limit[32];
   int64_t grown = d->after - d->before;
   double allowed = a->percent ? a->limit / 100 * (double)d->before : a->limit;
   if (!a->gate || (double)grown <= allowed) return CLI_DONE;
-  message_note("%s grew by %s, which exceeds --max-growth", name_of(a),
-               change_of(a, grown, change) + 1);
+  if (a->percent && d->before)
+    message_note("%s grew by %.1f %% > %g %% (--max-growth)", name_of(a),
+                 100.0 * (double)grown / (double)d->before, a->limit);
+  else
+    message_note("%s grew by %s > %s%s (--max-growth)", name_of(a), change_of(a, grown, change) + 1,
+                 amount(a, (int64_t)allowed, limit), unit_of(a));
   return CLI_FINDING;
 }
 
@@ -333,6 +358,7 @@ int verb_diff(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON: request.json = true; break;
+    case KEY_FULL_NAMES: request.full_names = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
@@ -354,7 +380,8 @@ int verb_diff(int argc, char **argv) {
   if (request.audit || is_baseline(parser.rest[0]))
     return audit_recording_compare(parser.rest[0], parser.rest[1]);
   request.top = (uint32_t)top;
-  side_t sides[2] = {0};
+  side_t sides[2] = {{.report.full_names = request.full_names},
+                     {.report.full_names = request.full_names}};
   int status = open_side(&sides[0], parser.rest[0]);
   if (status == CLI_DONE) status = open_side(&sides[1], parser.rest[1]);
   for (int i = 0; i < 2 && status == CLI_DONE; i++)

@@ -20,7 +20,15 @@
 #include "report/report.h"
 #include "sonde/status.h"
 
-enum { KEY_AS = CLI_LONG_ONLY, KEY_BY, KEY_LEAST, KEY_DEPTH, KEY_BASELINE, KEY_PROGRAM };
+enum {
+  KEY_AS = CLI_LONG_ONLY,
+  KEY_BY,
+  KEY_LEAST,
+  KEY_DEPTH,
+  KEY_BASELINE,
+  KEY_PROGRAM,
+  KEY_FULL_NAMES
+};
 
 static const cli_option_t options[] = {
     {KEY_AS, "as", "FORMAT:collapsed|pprof|chrome-trace|sarif|csv|xcprivacy",
@@ -36,6 +44,9 @@ static const cli_option_t options[] = {
     {KEY_DEPTH, "depth", "N", "chrome-trace: skip calls deeper than N"},
     {KEY_BASELINE, "baseline", "FILE", "sarif: mark findings that are not in this baseline as new"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "convert"),
+    {KEY_FULL_NAMES, "full-names", NULL,
+     "collapsed and chrome-trace: whole C++ and Rust names, which are long; by default without "
+     "arguments, and without template arguments beyond 80 columns"},
     {'o', "output", "FILE", "write to FILE (default: standard output)"},
     {0}};
 
@@ -53,7 +64,7 @@ static const cli_usage_t usage = {
 typedef struct request {
   const char *path, *output, *by, *baseline;
   const char *audit; /* a format of audited calls, or NULL */
-  bool chrome, pprof;
+  bool chrome, pprof, full_names;
   uint32_t program; /* as recording_open_program takes it */
   trace_filter_t calls;
 } request_t;
@@ -97,7 +108,7 @@ static int write_stacks(const request_t *request, reader_t *reader, const replay
   if (request->pprof)
     status = write_pprof(request, reader, names, replay, samples, measure == MEASURE_COUNT, out);
   else
-    collapsed_write(reader, names, replay, samples, measure, out);
+    collapsed_write(reader, names, replay, samples, measure, request->full_names, out);
   frame_names_free(names);
   return status;
 }
@@ -125,7 +136,7 @@ static int export_calls(const request_t *request, reader_t *reader) {
   FILE *out = names ? open_output(request) : NULL;
   int status = CLI_FAILED;
   if (out) {
-    status = chrome_trace_write(reader, names, &request->calls, out) < 0
+    status = chrome_trace_write(reader, names, &request->calls, request->full_names, out) < 0
                  ? message_fail("out of memory")
                  : CLI_DONE;
     status = close_output(request, out, status);
@@ -194,6 +205,7 @@ int verb_export(int argc, char **argv) {
         return cli_wrong_use(&usage, "--depth takes a number from 1 up");
       request.calls.max_depth = (uint32_t)depth;
       break;
+    case KEY_FULL_NAMES: request.full_names = true; break;
     case KEY_BASELINE: request.baseline = parser.value; break;
     case KEY_PROGRAM:
       if (!recording_program(parser.value, &request.program))

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analysis/summary/summary.h"
 #include "base/output.h"
@@ -78,9 +79,18 @@ static int pack_to(reader_t *reader, const char *path, FILE *out, const char *ou
   return status < 0 ? message_fail("out of memory") : CLI_DONE;
 }
 
+/* The size of the file PATH; CHUNKS, which lacks the header, if that is not a regular file. */
+static uint64_t size_of(const char *path, uint64_t chunks) {
+  struct stat file;
+  return stat(path, &file) == 0 && S_ISREG(file.st_mode) ? (uint64_t)file.st_size : chunks;
+}
+
 static void print_totals(const char *path, const char *output, const pack_totals_t *t) {
-  printf("%s: %" PRIu64 " bytes, %.1f %% of %s\n", output, t->after,
-         t->before ? 100.0 * (double)t->after / (double)t->before : 100.0, path);
+  uint64_t before = size_of(path, t->before), after = size_of(output, t->after);
+  char a[24], b[24];
+  printf("%s: %s, %.1f %% of %s (%s)\n", output, report_bytes((int64_t)after, a),
+         before ? 100.0 * (double)after / (double)before : 100.0, path,
+         report_bytes((int64_t)before, b));
   if (t->left_out) printf("%" PRIu64 " small stacks are combined into one\n", t->left_out);
 }
 

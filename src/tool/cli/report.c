@@ -33,8 +33,9 @@ enum {
 
 static const cli_option_t options[] = {
     CLI_GROUP("all sections"),
-    {KEY_BY, "by", "WHAT:peak|leaked|allocated|temporary|growth",
-     "rank by peak (default), leaked, allocated, temporary, growth"},
+    {KEY_BY, "by", "WHAT:total|self|peak|leaked|allocated|temporary|growth",
+     "rank functions by total (with callees) or self time; rank allocations by peak (default), "
+     "leaked, allocated, temporary, growth"},
     {KEY_TOP, "top", "N", "show N functions, libraries and stacks (default 10)"},
     {KEY_TREE, "tree", "[DIRECTION:top-down|bottom-up]",
      "print a call tree: top-down (callees, the default) or bottom-up (callers)"},
@@ -77,10 +78,14 @@ static const cli_usage_t usage = {
         {"sonde report --by growth --from 10 --to 60 run.sonde",
          "show what grew between second 10 and 60"}}};
 
-static bool parse_measure(const char *text, measure_t *out) {
+static bool parse_by(const char *text, report_t *r) {
+  if (!strcmp(text, "total") || !strcmp(text, "self")) {
+    r->functions_by = *text == 't' ? FUNCTIONS_BY_TOTAL : FUNCTIONS_BY_SELF;
+    return true;
+  }
   for (measure_t m = 0; m < MEASURE_COUNT; m++)
     if (!strcmp(text, measure_name(m))) {
-      *out = m;
+      r->measure = m;
       return true;
     }
   return false;
@@ -140,7 +145,7 @@ enum { SECTIONS = sizeof sections / sizeof *sections };
 
 typedef struct request {
   bool json, any_named;
-  bool exceeded; /* a gate failed */
+  uint64_t exceeded_ns; /* the longest stall, if a gate failed */
   shown_t shown[SECTIONS];
   report_t report;
   const char *from, *to;
@@ -242,6 +247,19 @@ static void add_unnamed(const report_t *r, json_object *o) {
   json_add(o, "without_names", list);
 }
 
+/* The sections that the recording has, which a summary shortens. */
+static void print_more(const request_t *request) {
+  const report_t *r = &request->report;
+  char text[512];
+  int n = snprintf(text, sizeof text, "more: sonde report %s SECTION, with a section of", r->path);
+  for (int i = 0; i < SECTIONS && n < (int)sizeof text; i++)
+    if (request->shown[i].section->has_data(r, request->shown[i].state))
+      n += snprintf(text + n, sizeof text - (size_t)n, " %s", sections[i]->name);
+  printf("\n%s", r->dim);
+  cli_print_wrapped(text, 0);
+  printf("%s", r->plain);
+}
+
 static int print_text(request_t *request) {
   const report_t *r = &request->report;
   bool printed = false;
@@ -256,8 +274,7 @@ static int print_text(request_t *request) {
   }
   if (!printed) printf("\nno events were recorded\n");
   print_unnamed(r);
-  if (printed && r->brief)
-    printf("\n%ssections:" SECTION_WORDS "; options: --tree, --by leaked%s\n", r->dim, r->plain);
+  if (printed && r->brief) print_more(request);
   return status;
 }
 
@@ -374,7 +391,12 @@ static int report(request_t *request) {
   int status = make_report(request);
   reader_close(r->reader);
   if (status != 0) return message_fail("out of memory");
-  return request->exceeded ? CLI_FINDING : CLI_DONE;
+  if (!request->exceeded_ns) return CLI_DONE;
+  char longest[24], limit[24];
+  message_note("the longest stall took %s > %s (--max)",
+               report_duration((double)request->exceeded_ns, longest),
+               report_duration((double)r->stall_limit_ns, limit));
+  return CLI_FINDING;
 }
 
 int verb_report(int argc, char **argv) {
@@ -390,10 +412,12 @@ int verb_report(int argc, char **argv) {
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
+      request.report.top_given = true;
       break;
     case KEY_BY:
-      if (!parse_measure(parser.value, &request.report.measure))
-        return cli_wrong_use(&usage, "--by takes peak, leaked, allocated, temporary or growth");
+      if (!parse_by(parser.value, &request.report))
+        return cli_wrong_use(
+            &usage, "--by takes total, self, peak, leaked, allocated, temporary or growth");
       break;
     case KEY_TREE:
       if (!parse_tree(parser.value, &request.report.tree))
@@ -418,7 +442,7 @@ int verb_report(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
   request.report.path = parser.rest[0];
-  request.report.exceeded = &request.exceeded;
+  request.report.exceeded_ns = &request.exceeded_ns;
   request.report.top = (uint32_t)top;
   const char *unknown = choose_sections(&request, parser.rest + 1);
   if (unknown && access(unknown, F_OK) == 0)

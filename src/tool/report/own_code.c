@@ -43,6 +43,8 @@ bool own_function(const char *function, const char *file) {
   static const char *const folders[] = {"/usr/include/", "/usr/lib/", "/usr/local/include/",
                                         "/rustc/", NULL};
   static const char *const parts[] = {"/.cargo/registry/", "/.rustup/", "/include/c++/", NULL};
+  size_t length = strlen(function);
+  if (length > 4 && !strcmp(function + length - 4, "@plt")) return false; /* a stub of the linker */
   if (file && (starts_with_any(file, folders) || contains_any(file, parts))) return false;
   return !starts_with_any(without_type(function), runtimes);
 }

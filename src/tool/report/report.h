@@ -24,6 +24,13 @@ typedef enum tree_direction {
   TREE_BOTTOM_UP, /* from the innermost function to its callers */
 } tree_direction_t;
 
+/* How functions are ranked by time. */
+typedef enum functions_by {
+  FUNCTIONS_BY_BOTH,  /* the program's functions by total, then all by self; the default */
+  FUNCTIONS_BY_TOTAL, /* the program's functions */
+  FUNCTIONS_BY_SELF,  /* all functions, by the time in which they are innermost */
+} functions_by_t;
+
 typedef struct report {
   const char *path; /* of the recording */
   uint32_t program; /* of the process, as reader_open_program takes it */
@@ -32,9 +39,11 @@ typedef struct report {
   const replay_options_t *window;
   const cpu_time_t *cpu_time; /* complete after the pass; NULL: of a part of the time, not known */
   frame_names_t *names;
-  measure_t measure;              /* ranks stacks, functions and libraries */
+  measure_t measure; /* ranks stacks, functions and libraries */
+  functions_by_t functions_by;
   tree_direction_t tree;          /* a tree instead of lists */
   uint32_t top;                   /* rows of each list to print */
+  bool top_given;                 /* in a summary, too */
   trace_filter_t calls;           /* selects traced calls */
   const char *functions;          /* only traced functions that match; NULL: all */
   uint64_t least_bytes;           /* only traced functions with this much code; 0: all */
@@ -42,7 +51,7 @@ typedef struct report {
   bool full_names;                /* COLUMNS is 0 */
   bool brief;                     /* the summary: a section prints a few lines */
   uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: no limit */
-  bool *exceeded;                 /* set by a section with a finding */
+  uint64_t *exceeded_ns;          /* set to the longest stall that exceeds the limit */
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } report_t;
 
@@ -103,6 +112,12 @@ json_object *report_cpu_time_json(const report_t *report);
 json_object *report_unsampled_json(const cpu_times_t *times);
 
 /* ---- shared by sections ------------------------------------------------------------------- */
+
+/* How many rows of a list to print; BRIEF is how many a summary has if nothing else was asked for.
+ */
+static inline size_t report_rows(const report_t *report, size_t brief) {
+  return report->brief && !report->top_given ? brief : report->top;
+}
 
 enum { REPORT_NAME_MAX = 33000 };
 

@@ -93,7 +93,12 @@ static int print(request_t *l) {
     leaks_text(r, &l->leaks, stdout);
   }
   bool over = l->limited && l->leaks.lost.bytes + l->leaks.indirect.bytes > l->max_bytes;
-  return over ? CLI_FINDING : CLI_DONE;
+  if (!over) return CLI_DONE;
+  char leaked[24], limit[24];
+  message_note("%s leaked > %s (--max)",
+               report_bytes((int64_t)(l->leaks.lost.bytes + l->leaks.indirect.bytes), leaked),
+               report_bytes((int64_t)l->max_bytes, limit));
+  return CLI_FINDING;
 }
 
 static int search(request_t *l) {

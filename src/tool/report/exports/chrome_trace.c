@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/exports/name.h"
 #include "report/json.h"
 #include "sonde/status.h"
 
@@ -18,6 +19,7 @@ typedef struct trace_writer {
   const record_frame_t *frames;
   char **texts; /* by index of the frame: its name as JSON */
   uint32_t pid;
+  bool full;
 } trace_writer_t;
 
 static char *text_of(const char *text) {
@@ -34,7 +36,8 @@ static const char *name_of(trace_writer_t *w, uint32_t frame) {
   if (!*text) {
     const frame_name_t *names;
     int count = frame_names_of_frame(w->names, f, &names);
-    *text = text_of(names[count - 1].function);
+    char name[REPORT_NAME_MAX];
+    *text = text_of(export_name(&names[count - 1], w->full, name));
   }
   return *text;
 }
@@ -77,10 +80,13 @@ static bool put_names(trace_writer_t *w) {
 }
 
 int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
-                       FILE *out) {
+                       bool full, FILE *out) {
   size_t frames;
-  trace_writer_t w = {
-      .reader = reader, .names = names, .out = out, .pid = reader_header(reader)->pid};
+  trace_writer_t w = {.reader = reader,
+                      .names = names,
+                      .out = out,
+                      .pid = reader_header(reader)->pid,
+                      .full = full};
   w.frames = reader_frames(reader, &frames);
   w.texts = calloc(frames + 1, sizeof *w.texts);
   fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);

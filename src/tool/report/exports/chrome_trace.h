@@ -11,9 +11,9 @@
 #include "analysis/trace.h"
 #include "report/frame_names.h"
 
-/* Writes the calls of READER that FILTER selects; its on_call is not used. Returns 0 or
- * SONDE_ENOMEM; ferror(OUT) reports a write error. */
+/* Writes the calls of READER that FILTER selects; its on_call is not used. Names are short unless
+ * FULL. Returns 0 or SONDE_ENOMEM; ferror(OUT) reports a write error. */
 int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
-                       FILE *out);
+                       bool full, FILE *out);
 
 #endif

@@ -13,8 +13,8 @@
 #include "report/frame_names.h"
 
 /* Writes the stacks of REPLAY weighted by MEASURE, or those of SAMPLES if MEASURE is MEASURE_COUNT.
- * ferror(OUT) reports a write error. */
+ * Names are short unless FULL. ferror(OUT) reports a write error. */
 void collapsed_write(const reader_t *reader, frame_names_t *names, const replay_t *replay,
-                     const samples_t *samples, measure_t measure, FILE *out);
+                     const samples_t *samples, measure_t measure, bool full, FILE *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "report/exports/audit_exports.h"
+#include "report/exports/name.h"
 #include "report/json.h"
 
 #define SCHEMA "https://json.schemastore.org/sarif-2.1.0.json"
@@ -51,6 +52,8 @@ static json_object *location(const frame_name_t *name) {
     }
     json_add(o, "physicalLocation", physical);
   }
+  char text[REPORT_NAME_MAX];
+  json_add_text(logical, "name", export_name(name, false, text));
   json_add_text(logical, "fullyQualifiedName", name->function);
   json_add_text(logical, "kind", "function");
   json_append(list, logical);

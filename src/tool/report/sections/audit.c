@@ -107,7 +107,7 @@ static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
 
 /* Prints the rows of one category, from FIRST; returns the index after them. */
 static size_t print_rows(const report_t *r, const findings_t *f, size_t first, FILE *out) {
-  size_t shown = 0, most = r->brief ? BRIEF_ROWS : r->top, i = first;
+  size_t shown = 0, most = report_rows(r, BRIEF_ROWS), i = first;
   print_category(r, &f->rows[first], out);
   for (; i < f->count && finding_same_category(&f->rows[i], &f->rows[first]) && !f->rows[i].allowed;
        i++)

@@ -105,7 +105,7 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
   if (!c->recorded) return 0;
   unseen_t *unseen = calloc(c->count + 1, sizeof *unseen);
   if (!unseen) return SONDE_ENOMEM;
-  size_t count = 0, most = r->brief ? BRIEF_ROWS : r->top;
+  size_t count = 0, most = report_rows(r, BRIEF_ROWS);
   for (size_t i = 0; i < c->count; i++)
     if (is_unseen(&c->calls[i])) {
       unseen_t *u = &unseen[count++];

@@ -93,7 +93,7 @@ static int print_episode(const report_t *r, const cpu_use_t *u, const cpu_use_ep
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   cpu_use_t *u = state;
-  size_t most = r->brief ? BRIEF_ROWS : r->top;
+  size_t most = report_rows(r, BRIEF_ROWS);
   int status = 0;
   if (!cpu_use_complete(u, r->cpu_time)) return SONDE_ENOMEM;
   const table_t threads = threads_of(u);

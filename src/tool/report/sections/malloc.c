@@ -178,8 +178,7 @@ static int print_rows(const report_t *r, row_kind_t kind, FILE *out) {
   if (good && (rows.count || !malloc_covered_from(r))) {
     fprintf(out, "\n%s%s, by %s%s%s\n", r->bold, title_of(r->replay, r->measure), names[kind],
             note_of(r), r->plain);
-    table_text(r, &table, r->brief && rows.shown > BRIEF_ROWS ? BRIEF_ROWS : rows.shown,
-               plurals[kind], out);
+    table_text(r, &table, report_rows(r, BRIEF_ROWS), plurals[kind], out);
   }
   free(rows.items);
   return good ? 0 : SONDE_ENOMEM;

@@ -57,7 +57,7 @@ static void print_scope(const report_t *r, FILE *out) {
         "the whole run\n",
         seconds_at(r, p->window_from), seconds_at(r, p->window_to ? p->window_to : p->last_time));
   if (p->sample_bytes > 1)
-    fprintf(out, "  estimated  from %s sampled calls, one block per %s; ± is the 95 %% interval\n",
+    fprintf(out, "  estimated  from %s samples, one block per %s; ± is the 95 %% interval\n",
             report_count(p->events, a), report_bytes((int64_t)p->sample_bytes, b));
   else if (p->sample_bytes)
     fprintf(out, "  estimated  from %s sampled calls\n", report_count(p->events, a));

@@ -148,7 +148,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   if (p->unknown_frees)
     fprintf(out, "  invalid    %s frees of blocks that were not allocated\n",
             report_count(p->unknown_frees, a));
-  if (p->count) table_text(r, &stacks, r->brief ? BRIEF_STACKS : r->top, "stacks", out);
+  if (p->count) table_text(r, &stacks, report_rows(r, BRIEF_STACKS), "stacks", out);
   return 0;
 }
 

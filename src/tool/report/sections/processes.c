@@ -132,7 +132,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   if (p->unrecorded) fprintf(out, ", %zu of them not recorded", p->unrecorded);
   fprintf(out, "; 'sonde report' reads each file\n");
   fprintf(out, "       %spid      lasted    CPU time  command%s\n", r->dim, r->plain);
-  size_t shown = r->brief && p->count > BRIEF_ROWS ? BRIEF_ROWS : p->count;
+  size_t most = r->brief ? report_rows(r, BRIEF_ROWS) : p->count;
+  size_t shown = p->count > most ? most : p->count;
   for (size_t i = 0; i < shown; i++)
     print_row(r, &p->items[i], out);
   if (shown < p->count)

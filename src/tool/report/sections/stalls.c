@@ -28,7 +28,8 @@ static const stalls_t *finished(const report_t *r, state_t *s) {
 
 static const stall_groups_t *groups_of(const report_t *r, state_t *s) {
   if (!s->grouped) s->grouped = stall_groups_make(&s->groups, r, finished(r, s));
-  if (s->grouped && r->stall_limit_ns && s->groups.max_ns > r->stall_limit_ns) *r->exceeded = true;
+  if (s->grouped && r->stall_limit_ns && s->groups.max_ns > r->stall_limit_ns)
+    *r->exceeded_ns = s->groups.max_ns;
   return s->grouped ? &s->groups : NULL;
 }
 
@@ -186,7 +187,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   report_completeness_text(&complete, "samples", out);
   fputc('\n', out);
   if (r->tree) return tree_print(r, fill_tree, s, "stalled iterations", "ms", out);
-  size_t top = r->brief ? BRIEF_ROWS : r->top;
+  size_t top = report_rows(r, BRIEF_ROWS);
   for (size_t i = 0; i < e->count && i < top; i++) {
     print_head(r, &e->items[i], out);
     if (!r->brief) print_details(r, &e->items[i], out);

@@ -64,7 +64,7 @@ static void print_times(const report_t *r, const trace_times_t *t, double total,
 
 static void print_functions(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
-  size_t rows = r->brief && r->top > BRIEF_ROWS ? BRIEF_ROWS : r->top;
+  size_t rows = report_rows(r, BRIEF_ROWS);
   fprintf(out, "\n%scalls by function%s\n%s\n", r->bold, r->plain, heading);
   for (size_t i = 0; i < v->function_count && i < rows; i++) {
     const trace_function_t *f = &v->functions[i];

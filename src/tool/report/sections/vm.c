@@ -105,7 +105,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   const table_t tags = tags_of(m, rows);
   if (tags.count) {
     fprintf(out, "\n%smapped, by tag%s\n", r->bold, r->plain);
-    table_text(r, &tags, r->brief ? BRIEF_STACKS : r->top, "tags", out);
+    table_text(r, &tags, report_rows(r, BRIEF_STACKS), "tags", out);
   }
   if (!m->stack_count) return 0;
   const table_t stacks = {TABLE(stack_columns, m->stacks, m->stack_count)};
@@ -114,7 +114,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     report_add_stack(r, &complete, m->stacks[i].stack, m->stacks[i].calls);
   fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
   report_completeness_text(&complete, "the calls", out);
-  table_text(r, &stacks, r->brief ? BRIEF_STACKS : r->top, "stacks", out);
+  table_text(r, &stacks, report_rows(r, BRIEF_STACKS), "stacks", out);
   return 0;
 }
 

@@ -89,7 +89,7 @@ static void print_wait(const report_t *r, const waits_t *w, const wait_sum_t *it
 }
 
 static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
-  size_t top = r->brief ? BRIEF_ROWS : r->top;
+  size_t top = report_rows(r, BRIEF_ROWS);
   if (!w->lock_count) return;
   fprintf(out, "\n  locks, by time waited\n");
   for (size_t i = 0; i < w->lock_count && i < top; i++) {
@@ -115,7 +115,7 @@ static completeness_t completeness_of(const report_t *r, const waits_t *w) {
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   const waits_t *w = ranked(state);
-  size_t top = r->brief ? BRIEF_ROWS : r->top;
+  size_t top = report_rows(r, BRIEF_ROWS);
   if (!w) return SONDE_ENOMEM;
   fprintf(out, "\n%swaits%s\n  total      %.2f s blocked, in all threads; %.2f s of it for locks\n",
           r->bold, r->plain, seconds(w->ns), seconds(w->lock_ns));

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "report/functions.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "report/tree.h"
@@ -88,6 +89,17 @@ static completeness_t completeness_of(const report_t *r, const wall_t *w) {
   return c;
 }
 
+static int print_functions(const report_t *r, const wall_t *w, FILE *out) {
+  function_sums_t f = {.whole = sum_of(w).seen_ns};
+  bool good = true;
+  for (size_t i = 0; good && i < w->places.count; i++)
+    if (w->places.items[i].stack)
+      good = functions_add(r, &f, w->places.items[i].stack, w->places.items[i].ns);
+  if (good) functions_text(r, &f, "wall time", out);
+  functions_free(&f);
+  return good ? 0 : SONDE_ENOMEM;
+}
+
 static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 
 static int print_text(const report_t *r, void *state, FILE *out) {
@@ -95,15 +107,18 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char a[24], b[24];
   table_t places;
   if (!wall_rank(w)) return SONDE_ENOMEM;
-  size_t most = r->brief ? BRIEF_ROWS : r->top;
+  size_t most = report_rows(r, BRIEF_ROWS);
   wall_thread_t sum = sum_of(w);
   fprintf(out,
-          "\n%swall time%s\n  total      %.2f s in %zu thread%s: %.2f s on a CPU, %.2f s waiting "
-          "for a CPU, %.2f s blocked\n",
+          "\n%swall time%s\n  total      %.2f s in %zu thread%s\n"
+          "  divided    %.2f s on a CPU, %.2f s waiting for a CPU, %.2f s blocked\n",
           r->bold, r->plain, seconds(sum.seen_ns), w->thread_count, w->thread_count == 1 ? "" : "s",
           seconds(sum.run_ns), seconds(sum.runq_ns), seconds(sum.blocked_ns));
-  fprintf(out, "  samples    %s of blocked threads; the stacks of %s (%.2f s) could not be read\n",
-          report_count(sum.samples, a), report_count(w->unread_samples, b), seconds(w->unread_ns));
+  fprintf(out, "  samples    %s of blocked threads", report_count(sum.samples, a));
+  if (w->unread_samples)
+    fprintf(out, "; the stacks of %s (%.2f s) could not be read",
+            report_count(w->unread_samples, b), seconds(w->unread_ns));
+  fputc('\n', out);
   const completeness_t complete = completeness_of(r, w);
   report_completeness_text(&complete, "the time with a stack", out);
   if (r->tree) return tree_print(r, fill_tree, w, "where threads spent time", "µs", out);
@@ -111,6 +126,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   fputc('\n', out);
   table_text(r, &threads, most, "threads", out);
   if (!w->places.count) return 0;
+  if (!r->brief && print_functions(r, w, out) < 0) return SONDE_ENOMEM;
   if (!make_places(w, &places)) return SONDE_ENOMEM;
   fprintf(out, "\n%swhere threads spent time, by stack%s\n", r->bold, r->plain);
   table_text(r, &places, most, "", out);

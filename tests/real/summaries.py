@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a summary, its options and the exports say of a C++ program whose own functions are `fill` and `crunch`."""
+import os
+import re
+
+from helpers import compile_c, needs_agent, record, run_cases, sonde, try_sonde, write
+
+needs_agent()
+
+SOURCE = r"""
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <string>
+#include <unistd.h>
+#include <unordered_map>
+#include <vector>
+std::map<std::string, std::unordered_map<std::string, std::vector<double>>> table;
+static double spent() { return (double)clock() / CLOCKS_PER_SEC; }
+namespace work {
+__attribute__((noinline)) void fill(double until) {
+  for (int i = 0; spent() < until; i++) table["row" + std::to_string(i % 90)]["column"].push_back(i);
+}
+__attribute__((noinline)) double crunch(double until) {
+  std::vector<double> v(5000);
+  for (int i = 0; spent() < until; i++) {
+    for (size_t k = 0; k < v.size(); k++) v[k] = (double)(k * 7919 % 1013);
+    std::sort(v.begin(), v.end(), [](double a, double b) { return a > b; });
+  }
+  return v[0];
+}
+}
+int main() { work::fill(0.3); return work::crunch(0.9) < 0; }
+"""
+_made = {}
+
+
+def _recording():
+    if not _made:
+        program = compile_c(write(SOURCE, ".cpp"), "-O2", "-g", compiler="c++")
+        _made["path"], done = record([program])
+        assert done.returncode == 0, done
+    return _made["path"]
+
+
+def _report(*words):
+    return sonde("report", *words, _recording(), env=dict(os.environ, COLUMNS="80", TERM="dumb"))
+
+
+def _table(text, title):
+    """The rows of the table with this title."""
+    return text.split(title, 1)[1].split("\n\n")[0].splitlines()[2:]
+
+
+def the_summary_fits_a_screen():
+    lines = _report().splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines)
+    assert "audit" not in lines[-1], lines[-1]  # was not recorded
+
+
+def own_functions_come_first():
+    rows = _table(_report(), "CPU time, by function of the program")
+    assert [row.split()[4] for row in rows[:2]] == ["work::crunch", "work::fill"], rows
+
+
+def top_limits_a_summary():
+    rows = _table(_report("--top", "1"), "CPU time, by function of the program")
+    assert "work::crunch" in rows[0] and (len(rows) == 1 or "more functions" in rows[1]), rows
+
+
+def by_self_ranks_innermost_functions():
+    text = _report("--by", "self")
+    assert "of the program" not in text
+    shares = [float(row.split()[2]) for row in _table(text, "CPU time, by innermost function") if "more" not in row]
+    assert shares == sorted(shares, reverse=True), text
+    assert "by innermost function" not in sonde("report", "--by", "total", _recording(), "sample")
+
+
+def exports_have_short_names():
+    short, full = sonde("export", _recording()), sonde("export", "--full-names", _recording())
+    assert ";work::crunch;" in short and ";work::crunch(double);" in full and ";work::crunch;" not in full
+    assert max(len(name) for line in short.splitlines() for name in line.rsplit(" ", 1)[0].split(";")) <= 80
+    assert [line.split()[-1] for line in short.splitlines()] == [line.split()[-1] for line in full.splitlines()]
+
+
+def pack_prints_the_sizes_of_the_files(folder):
+    out = folder / "packed.sonde"
+    said = sonde("pack", "-o", out, _recording())
+    share = 100 * out.stat().st_size / os.stat(_recording()).st_size
+    assert abs(float(re.search(r"([\d.]+) %", said)[1]) - share) < 0.06, (said, share)
+
+
+def a_failed_gate_says_what_it_compared(folder):
+    """The recording has fewer blocks than the other has."""
+    grown, done = record(["sh", "-c", ":"], path=folder / "small.sonde")
+    assert done.returncode == 0
+    done = try_sonde("diff", "--by", "allocated", "--max-growth", "1K", grown, _recording())
+    assert done.returncode == 1 and re.search(r"allocated grew by [\d.]+ .?B > 1.0 KB \(--max-growth\)", done.stderr), done
+
+
+run_cases(globals())
