@@ -251,11 +251,11 @@ static void add_unnamed(const report_t *r, json_object *o) {
 static void print_more(const request_t *request) {
   const report_t *r = &request->report;
   char text[512];
-  int n = snprintf(text, sizeof text, "more: sonde report %s SECTION, with a section of", r->path);
+  int n = snprintf(text, sizeof text, "sections:");
   for (int i = 0; i < SECTIONS && n < (int)sizeof text; i++)
     if (request->shown[i].section->has_data(r, request->shown[i].state))
       n += snprintf(text + n, sizeof text - (size_t)n, " %s", sections[i]->name);
-  printf("\n%s", r->dim);
+  printf("\n%smore: sonde report %s SECTION\n", r->dim, r->path);
   cli_print_wrapped(text, 0);
   printf("%s", r->plain);
 }
