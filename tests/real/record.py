@@ -403,8 +403,10 @@ def forks_and_daemons_go_their_way():
 def what_cannot_be_recorded_is_refused_in_words():
     done = record_blocks(["true"], path="/proc/nothing.sonde")[1]
     assert done.returncode == 125 and done.stderr.count(b"\n") == 1, done
-    done = subprocess.run(["sh", "-c", 'ulimit -f 512; "$0" record -o "$1" true', SONDE, fresh()], capture_output=True)
-    assert done.returncode == 125 and done.stderr.count(b"\n") == 1 and b"ulimit" in done.stderr, done
+    for limit, option in (512, "--malloc"), (1, "--audit"):
+        done = subprocess.run(["sh", "-c", f'ulimit -f {limit}; "$0" record {option} -o "$1" true', SONDE, fresh()],
+                              capture_output=True, check=False)
+        assert done.returncode == 125 and done.stderr.count(b"\n") == 1 and b"ulimit" in done.stderr, done
     if os.geteuid() == 0:
         other = os.path.join(WORK, "setuid")
         shutil.copy("/bin/true", other)

@@ -292,15 +292,19 @@ int recorder_run(char **command, const recorder_options_t *o) {
     message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
                  "of C code; --coverage counts the others",
                  command[0]);
+  void (*inherited)(int) = signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG */
   if (o->policy && (policy_fd = share_policy(o)) < 0)
-    return fail("cannot share the policy:", strerror(errno));
+    return fail("cannot share the policy:", errno == EFBIG
+                                                ? "the limit on file size is too small (ulimit -f)"
+                                                : strerror(errno));
+  (void)signal(SIGXFSZ, inherited); /* for the program */
   recorder_t s = {.options = o, .agent_fd = agent_fd};
   s.monitor_options =
       (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
   if (!launch_fork(&s.child, command, agent, o->coverage))
     return fail("cannot fork:", strerror(errno));
-  signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG, which is reported */
+  (void)signal(SIGXFSZ, SIG_IGN);
   if (!create_recording(&s, command[0], policy_fd)) return cancel(&s);
   if (start_coverage(&s)) return run(&s, command);
   output_discard(&s.output);
