@@ -107,7 +107,6 @@ typedef struct shm_control {
    * them and sets their magic to SLOT_DRAINED. */
   uint32_t handed_over;
   uint64_t trampoline_pc;        /* the return address in frames of trampolines */
-  char agent_path[4096];         /* the preloaded agent, passed on over execve */
   uint8_t slot_class[SHM_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
   shm_loops_t stall;
   shm_audit_t audit;
