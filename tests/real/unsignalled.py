@@ -66,6 +66,14 @@ def threads_shorter_than_an_interval():
     _record("short", 2)
 
 
+def the_owner_of_a_lock_that_blocks_all_signals():
+    """A stall's monitor does not signal it, though it runs."""
+    path, done = record([PROGRAM, "owner", "500"], "--stall=50", text=True)
+    assert done.returncode == 0 and done.stdout == "pending 0\n", done
+    told = report(path, "stalls")["stalls"]
+    assert [lock for stall in told["stalls"] for lock in stall.get("locks", [])], told
+
+
 compile_c(source_file("real", "record", "unsignalled.c"), "-O1", "-g", "-pthread", "-fno-inline",
           "-fno-optimize-sibling-calls", out=PROGRAM)
 run_cases(globals())

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads that get no SIGURG: unsignalled blocked|signalfd|replaced|short MS. Each thread burns MS
- * of its own CPU time and prints its function, tid and CPU clock. The last line is the CPU clock of
- * the process and how many threads it had.
+ * Threads that get no SIGURG: unsignalled blocked|signalfd|replaced|short|owner MS. Each thread
+ * burns MS of its own CPU time and prints its function, tid and CPU clock. The last line is the CPU
+ * clock of the process and how many threads it had. With owner, an event loop stalls on a mutex
+ * whose owner blocks all signals and works. The line says whether SIGURG is then pending for the
+ * owner.
  */
 #define _GNU_SOURCE
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -78,10 +81,47 @@ static void replace_handler(void) {
   syscall(SYS_rt_sigaction, SIGURG, &action, NULL, 8);
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int owned[2];
+
+static void *owner(void *unused) {
+  sigset_t pending;
+  block(0);
+  pthread_mutex_lock(&lock);
+  if (write(owned[1], "", 1) != 1) abort();
+  while (clock_ns(CLOCK_THREAD_CPUTIME_ID) < most_ns)
+    burn();
+  sigpending(&pending);
+  pthread_mutex_unlock(&lock);
+  printf("pending %d\n", sigismember(&pending, SIGURG));
+  return unused;
+}
+
+static void stall_on_owner(void) {
+  pthread_t thread;
+  if (pipe(owned)) abort();
+  struct pollfd event = {.fd = owned[0], .events = POLLIN};
+  for (int i = 0; i < 40; i++)
+    poll(&event, 1, 5);
+  pthread_create(&thread, NULL, owner, NULL);
+  while (poll(&event, 1, 5) != 1) {
+  }
+  pthread_mutex_lock(&lock);
+  pthread_mutex_unlock(&lock);
+  event.events = 0;
+  for (int i = 0; i < 10; i++)
+    poll(&event, 1, 5);
+  pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv) {
   int threads = 1;
   if (argc != 3) return 2;
   most_ns = atol(argv[2]) * 1000000;
+  if (!strcmp(argv[1], "owner")) {
+    stall_on_owner();
+    return 0;
+  }
   if (!strcmp(argv[1], "blocked")) {
     block(0);
     run(blocked);

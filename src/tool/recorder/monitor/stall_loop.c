@@ -174,14 +174,10 @@ static void collect_response(stall_context_t *w, stall_loop_t *monitored,
   add_sample(w, monitored, &s);
 }
 
-/* Signal 23, SIGURG, which requests a stack. */
-#define REQUEST_BIT (UINT64_C(1) << 22)
-
 static void add_current_sample(stall_context_t *w, stall_loop_t *monitored,
                                const thread_stats_t *stats) {
   if (stats->state == 'R') {
-    monitored->requested = !(stats->blocked_signals & REQUEST_BIT) &&
-                           thread_stacks_request(&w->stacks, monitored->tid);
+    monitored->requested = thread_stacks_request(&w->stacks, monitored->tid);
     return;
   }
   loop_sample_t s = {0};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "os/os.h"
+#include "recorder/monitor/signal_state.h"
 #include "target/state.h"
 
 #define DEPTH_MAX 512u
@@ -97,8 +98,15 @@ static int find_slot(const thread_stacks_t *s, pid_t tid) {
   return -1;
 }
 
+/* A blocked signal would stay pending, and the program could read it with sigwait or signalfd. */
+static bool can_respond(const thread_stacks_t *s, pid_t tid) {
+  signal_state_t state;
+  return load_acquire(&s->recording->control->stall.sampler) &&
+         signal_state_read(s->pid, tid, &state) && !state.is_blocked && state.is_caught;
+}
+
 bool thread_stacks_request(thread_stacks_t *s, pid_t tid) {
-  if (!load_acquire(&s->recording->control->stall.sampler)) return false;
+  if (!can_respond(s, tid)) return false;
   int i = find_slot(s, tid);
   if (i < 0) i = find_slot(s, 0);
   if (i < 0) return false;

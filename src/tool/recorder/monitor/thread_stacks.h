@@ -60,7 +60,8 @@ typedef struct lock_link {
 } lock_link_t;
 int thread_stacks_locks(thread_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]);
 
-/* Requests the stack of TID, which runs. False if that is not possible now. */
+/* Requests the stack of TID, which runs. False if that is not possible now: it blocks the signal,
+ * or the program does not handle it. */
 bool thread_stacks_request(thread_stacks_t *s, pid_t tid);
 
 /* TID's response, returned once: its stack and when it was captured. False if there is none yet. */

@@ -37,7 +37,7 @@ bool thread_stats_parse_stat(const char *text, thread_stats_t *out) {
   if (!p || p[1] != ' ' || !p[2]) return false;
   out->state = p[2];
   p += 3;
-  for (int field = 4; field <= 32; field++) {
+  for (int field = 4; field <= 15; field++) {
     char *end;
     unsigned long long value = strtoull(p, &end, 10); /* negative ones are not used */
     if (end == p) return false;
@@ -51,7 +51,6 @@ bool thread_stats_parse_stat(const char *text, thread_stats_t *out) {
     case 12: out->major_faults = value; break;
     case 14: out->user_ticks = value; break;
     case 15: out->system_ticks = value; break;
-    case 32: out->blocked_signals = value; break;
     default: break;
     }
   }

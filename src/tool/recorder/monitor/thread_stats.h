@@ -28,7 +28,6 @@ typedef struct thread_facts {
   uint64_t minor_faults, major_faults;
   /* of 10 ms */
   uint64_t user_ticks, system_ticks;
-  uint64_t blocked_signals;
   /* the system call that blocks it; -1: none or unknown */
   long call;
   /* of the call */
