@@ -10,7 +10,7 @@ import subprocess
 from helpers import (
     SEED, Delays, fresh, needs, needs_agent, record, report, run_cases, start_record, until, until_asleep,
     until_child)
-from shared.stalls import build
+from shared.stalls import build, name, stalls
 
 draw = random.Random(SEED)
 
@@ -40,6 +40,14 @@ def kinds_of_futex_waits():
     assert str(longest["reader"]["owner"]) == str(longest["writer"]["owner"]) == main, longest
     assert longest["reader"]["lock"] == longest["writer"]["lock"] != longest["upgrader"]["lock"], longest
     assert "owner" not in longest["upgrader"], longest  # a reader, which the lock does not name
+
+
+def stalls_in_functions_that_wait_in_futex():
+    """The call of a stall is the one of the program: the function that blocked is named after it."""
+    path, said = record([build("futex_calls")], "--stall=50", text=True)
+    assert said.returncode == 0, said.stderr
+    calls = {name(stall): stall["call"] for stall in stalls(path)["stalls"] if name(stall).startswith("in_")}
+    assert len(calls) == 4 and all(function == "in_" + call for function, call in calls.items()), calls
 
 
 def known_waits():

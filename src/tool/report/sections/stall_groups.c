@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "report/futex_wait.h"
 #include "report/own_code.h"
 #include "sensor/stall/hot_path.h"
 
@@ -146,24 +147,34 @@ static void find_at_threshold(attributed_stall_t *n, const report_t *r) {
       n->at_threshold = frame_names_owner(r->names, s->samples[i].stack);
 }
 
+/* As the program called it: a name of the C library for the system call futex. */
+static const char *name_of_call(const report_t *r, const stall_sample_t *s) {
+  bool waits = s->stack && !strcmp(s->seen.call, "futex");
+  const futex_wait_t *wait = waits ? futex_wait_of_stack(r, s->stack) : NULL;
+  return wait && wait->function ? wait->function : s->seen.call;
+}
+
 /* The call that blocked the thread longest. */
-static void find_call(attributed_stall_t *n) {
+static void find_call(attributed_stall_t *n, const report_t *r) {
   const stall_t *s = n->stall;
+  const stall_sample_t *longest = NULL;
+  const char *call = "";
   uint64_t most = 0;
   n->call = n->what = "";
   for (size_t i = 0; i < s->sample_count; i++) {
     const stall_sample_t *a = &s->samples[i];
-    if (!*a->seen.call || (i && !strcmp(a->seen.call, n->call) && !strcmp(a->what, n->what)))
-      continue;
+    if (!*a->seen.call || (i && !strcmp(a->seen.call, call) && !strcmp(a->what, n->what))) continue;
     uint64_t weight = 0;
     for (size_t k = i; k < s->sample_count; k++)
       if (!strcmp(s->samples[k].seen.call, a->seen.call) && !strcmp(s->samples[k].what, a->what))
         weight += s->samples[k].weight_ns;
     if (weight <= most) continue;
     most = weight;
-    n->call = a->seen.call;
+    longest = a;
+    call = a->seen.call;
     n->what = a->what;
   }
+  if (longest) n->call = name_of_call(r, longest);
 }
 
 static bool attribute(attributed_stall_t *n, const report_t *r, const stall_t *stall) {
@@ -173,7 +184,7 @@ static bool attribute(attributed_stall_t *n, const report_t *r, const stall_t *s
   if (good) find_hot(n, &paths);
   free_paths(&paths);
   find_at_threshold(n, r);
-  find_call(n);
+  find_call(n, r);
   return good;
 }
 

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "report/futex_wait.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "sonde/status.h"
@@ -34,45 +35,17 @@ static void print_thread(const waits_t *w, uint32_t tid, FILE *out) {
   fprintf(out, "%" PRIu32 "%s%s%s", tid, *name ? " (" : "", name, *name ? ")" : "");
 }
 
-/* What a thread waits for in a futex, by the function of the C library that the program called: a
- * part of its name, and a text. */
-static const char *const futex_waits[][2] = {
-    {"pthread_rwlock_", "a lock"},
-    {"pthread_mutex_", "a lock"},
-    {"pthread_cond_", "a condition variable"},
-    {"cnd_", "a condition variable"},
-    {"sem_", "a semaphore"},
-    {"new_sem_", "a semaphore"},
-    {"pthread_barrier_", "a barrier"},
-    {"pthread_join", "the end of a thread"},
-    {"pthread_clockjoin", "the end of a thread"},
-    {"pthread_timedjoin", "the end of a thread"},
-};
-enum { FUTEX_WAITS = sizeof futex_waits / sizeof *futex_waits, FUTEX_FRAMES = 6 };
-
 /* NULL: unknown. */
-static const char *futex_wait_of(const report_t *r, const wait_sum_t *item) {
-  const record_frame_t *frames[FUTEX_FRAMES];
-  const frame_name_t *names;
-  if (!item->address || !item->stack) return NULL;
-  int depth = reader_stack(r->reader, item->stack, frames, FUTEX_FRAMES);
-  for (int i = 0; i < depth && i < FUTEX_FRAMES; i++) {
-    if (frame_names_is_marker(frames[i])) continue;
-    int count = frame_names_of_frame(r->names, frames[i], &names);
-    for (int k = 0; k < count; k++) {
-      const char *function = names[k].function + strspn(names[k].function, "_");
-      for (int n = 0; n < FUTEX_WAITS; n++)
-        if (!strncmp(function, futex_waits[n][0], strlen(futex_waits[n][0])))
-          return futex_waits[n][1];
-    }
-  }
-  return NULL;
+static const char *kind_of_futex(const report_t *r, const wait_sum_t *item) {
+  const futex_wait_t *wait =
+      item->address && item->stack ? futex_wait_of_stack(r, item->stack) : NULL;
+  return wait ? wait->kind : NULL;
 }
 
 static void print_wait(const report_t *r, const waits_t *w, const wait_sum_t *item, FILE *out) {
   fprintf(out, "  %9.3f s  thread ", seconds(item->ns));
   print_thread(w, item->tid, out);
-  const char *kind = item->is_mutex ? "a lock" : futex_wait_of(r, item);
+  const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
   fprintf(out, "  %s%s%s", r->bold,
           kind          ? kind
           : *item->call ? item->call
@@ -167,7 +140,7 @@ static json_object *make_json(const report_t *r, void *state) {
     add_thread(row, w, "tid", "thread", item->tid);
     if (item->address) json_add_address(row, item->is_mutex ? "lock" : "futex", item->address);
     add_thread(row, w, "owner", "owner_thread", item->owner);
-    const char *kind = item->is_mutex ? "a lock" : futex_wait_of(r, item);
+    const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
     if (kind) json_add_text(row, "for", kind);
     table_row_json(r, wait_columns, item, row);
     json_append(waits, row);

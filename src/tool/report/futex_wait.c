@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/futex_wait.h"
+
+#include <string.h>
+
+#define LOCK      "a lock"
+#define CONDITION "a condition variable"
+#define SEMAPHORE "a semaphore"
+#define THREAD    "the end of a thread"
+
+/* The innermost frames, which may be inlined into each other. */
+enum { FRAMES_MAX = 6 };
+
+/* A longer name comes before one that it begins with. Some functions of glibc jump into others:
+ * sem_wait into __new_sem_wait_slow64, pthread_join into __pthread_clockjoin_ex. */
+static const futex_wait_t waits[] = {
+    {"pthread_mutex_lock", "pthread_mutex_lock", LOCK},
+    {"pthread_mutex_timedlock", "pthread_mutex_timedlock", LOCK},
+    {"pthread_mutex_", NULL, LOCK},
+    {"pthread_rwlock_rdlock", "pthread_rwlock_rdlock", LOCK},
+    {"pthread_rwlock_wrlock", "pthread_rwlock_wrlock", LOCK},
+    {"pthread_rwlock_", NULL, LOCK},
+    {"pthread_cond_wait", "pthread_cond_wait", CONDITION},
+    {"pthread_cond_timedwait", "pthread_cond_timedwait", CONDITION},
+    {"pthread_cond_clockwait", "pthread_cond_clockwait", CONDITION},
+    {"pthread_cond_", NULL, CONDITION},
+    {"cnd_wait", "cnd_wait", CONDITION},
+    {"cnd_timedwait", "cnd_timedwait", CONDITION},
+    {"sem_wait", "sem_wait", SEMAPHORE},
+    {"sem_timedwait", "sem_timedwait", SEMAPHORE},
+    {"sem_", NULL, SEMAPHORE},
+    {"new_sem_wait", "sem_wait", SEMAPHORE},
+    {"new_sem_", NULL, SEMAPHORE},
+    {"pthread_barrier_wait", "pthread_barrier_wait", "a barrier"},
+    {"pthread_barrier_", NULL, "a barrier"},
+    {"pthread_join", "pthread_join", THREAD},
+    {"pthread_clockjoin", "pthread_join", THREAD},
+    {"pthread_timedjoin", "pthread_timedjoin_np", THREAD},
+};
+
+const futex_wait_t *futex_wait_of_function(const char *function) {
+  function += strspn(function, "_");
+  for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+    if (!strncmp(function, waits[i].symbol, strlen(waits[i].symbol))) return &waits[i];
+  return NULL;
+}
+
+const futex_wait_t *futex_wait_of_stack(const report_t *r, uint32_t stack) {
+  const record_frame_t *frames[FRAMES_MAX];
+  const frame_name_t *names;
+  const futex_wait_t *found = NULL;
+  int depth = reader_stack(r->reader, stack, frames, FRAMES_MAX);
+  for (int i = 0; i < depth && i < FRAMES_MAX; i++) {
+    if (frame_names_is_marker(frames[i])) continue;
+    int count = frame_names_of_frame(r->names, frames[i], &names);
+    for (int k = 0; k < count; k++) {
+      const futex_wait_t *wait = futex_wait_of_function(names[k].function);
+      if (wait && (names[k].system || !found))
+        found = wait;
+      else if (found && !names[k].system)
+        return found;
+    }
+  }
+  return found;
+}
