@@ -400,6 +400,13 @@ def forks_and_daemons_go_their_way():
     until(lambda: os.path.exists(marker) and open(marker).read() == "9999", "the daemon's work")
 
 
+def address_space_that_the_program_lacks_is_said():
+    for limit, said in (300000, True), (3000000, False):
+        done = subprocess.run(["sh", "-c", f'ulimit -v {limit}; "$0" record -o "$1" true', SONDE, fresh()],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and ("ulimit -v" in done.stderr) == said, done
+
+
 def what_cannot_be_recorded_is_refused_in_words():
     done = record_blocks(["true"], path="/proc/nothing.sonde")[1]
     assert done.returncode == 125 and done.stderr.count(b"\n") == 1, done

@@ -281,6 +281,17 @@ static int fail(const char *subject, const char *problem) {
   return RECORDER_FAILED;
 }
 
+/* The shared buffers and the tables of the agent are mapped in the program. */
+static void note_address_space(void) {
+  const uint64_t own_bytes = SHM_BYTES + (SHM_BYTES >> 2), many = 8 * own_bytes;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur >= many) return;
+  message_note(
+      "the limit on address space is %llu MB (ulimit -v); the recording takes up to %llu MB "
+      "of the program's",
+      (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)own_bytes >> 20);
+}
+
 int recorder_run(char **command, const recorder_options_t *o) {
   char agent[PATH_MAX], refusal[256];
   int policy_fd = -1;
@@ -302,6 +313,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
   s.monitor_options =
       (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
+  note_address_space();
   if (!launch_fork(&s.child, command, agent, o->coverage))
     return fail("cannot fork:", strerror(errno));
   (void)signal(SIGXFSZ, SIG_IGN);
