@@ -25,6 +25,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / "matrix"), str(pathlib.Path(__file__).resolve().parents[1])]
 
-from helpers import BUILD, SONDE, connect, report  # noqa: E402  (the path is set above)
+from helpers import BUILD, SONDE, report  # noqa: E402  (the path is set above)
 from program_list import PROGRAMS  # noqa: E402
 
 SETS = {"default": [], "malloc": ["--malloc=all"], "live": ["--malloc=live"], "wall": ["--wall", "--cpu"],
@@ -105,22 +106,32 @@ class Program:
             raise
         return self.clean(output), process.returncode
 
+    def until_ready(self, process):
+        while process.poll() is None:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise OSError(f"{self.name} ended at its start")
+
     def serve(self, prefix, limit):
         log = open(os.path.join(self.folder, "log"), "wb")
         process = subprocess.Popen([*prefix, *self.command], cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=log, start_new_session=True)
         output = b""
         try:
-            connect(self.port).close()
+            self.until_ready(process)
             for client in self.clients:
                 done = subprocess.run(["sh", "-c", client], cwd=self.folder, capture_output=True, timeout=limit, check=False)
                 output += done.stdout + b"status %d\n" % done.returncode
-            for pid in children(process.pid) if prefix else [process.pid]:
+            for pid in children(process.pid) if SONDE in prefix else [process.pid]:
                 os.kill(pid, self.stop)
             process.wait(limit)
-        except (subprocess.TimeoutExpired, OSError, AssertionError) as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        except (subprocess.TimeoutExpired, OSError) as error:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             raise subprocess.TimeoutExpired(self.command, limit) from error
         finally:
             log.close()
