@@ -10,9 +10,9 @@
 enum { BAR_WIDTH = 30 };
 static const uint64_t patience_ns = 1000000000, redraw_ns = 100000000;
 
-static bool is_capable_terminal(FILE *stream) {
+bool terminal_is_capable(FILE *out) {
   const char *term = getenv("TERM");
-  return isatty(fileno(stream)) && term && strcmp(term, "dumb") != 0;
+  return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
 
 const char *terminal_style(FILE *out, terminal_style_t style) {
@@ -21,7 +21,7 @@ const char *terminal_style(FILE *out, terminal_style_t style) {
       [TERMINAL_RED] = "\033[31m",  [TERMINAL_GREEN] = "\033[32m", [TERMINAL_YELLOW] = "\033[33m",
       [TERMINAL_BLUE] = "\033[34m", [TERMINAL_CYAN] = "\033[36m"};
   const char *no_color = getenv("NO_COLOR"); /* no-color.org: set and not empty */
-  if ((no_color && *no_color) || !is_capable_terminal(out)) return "";
+  if ((no_color && *no_color) || !terminal_is_capable(out)) return "";
   return sequences[style];
 }
 
@@ -47,7 +47,7 @@ bool terminal_progress_due(uint64_t started_ns, uint64_t drawn_ns, uint64_t at_n
 
 void terminal_progress_start(terminal_progress_t *progress, const char *what, uint64_t total) {
   *progress = (terminal_progress_t){
-      .what = what, .total = total, .started_ns = now_ns(), .enabled = is_capable_terminal(stderr)};
+      .what = what, .total = total, .started_ns = now_ns(), .enabled = terminal_is_capable(stderr)};
 }
 
 static void draw(const terminal_progress_t *progress, uint64_t done) {

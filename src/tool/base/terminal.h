@@ -28,6 +28,9 @@ const char *terminal_style(FILE *out, terminal_style_t style);
 /* The width of OUT in columns: of the terminal, else COLUMNS of the environment. 0: unknown. */
 unsigned terminal_columns(FILE *out);
 
+/* True if OUT is a terminal that understands escape sequences: TERM is not "dumb". */
+bool terminal_is_capable(FILE *out);
+
 /* A progress bar on stderr. It appears only on a terminal and only after the work has taken more
  * than a second. It is redrawn at most ten times a second and removed at the end. */
 typedef struct terminal_progress {

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/notes.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/bits.h"
 #include "base/message.h"
+#include "base/terminal.h"
 #include "record/format.h"
 
 void notes_of_programs(const shm_control_t *control, const char *why) {
@@ -63,6 +69,16 @@ static bool is_in_place(const recording_t *r, const char *path) {
          file.st_ino == named.st_ino;
 }
 
+/* The shell reports the signal as that of `sonde record`, so the end is named here. */
+static void note_crash(uint32_t exit_status, const char *path) {
+  int status = (int)exit_status, signal = WTERMSIG(status);
+  if (exit_status == RECORD_STATUS_UNKNOWN || !WIFSIGNALED(status)) return;
+  if (signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE ||
+      signal == SIGILL || signal == SIGTRAP || signal == SIGSYS)
+    message_note("the command crashed: signal %d (%s); 'sonde report %s crash' shows where", signal,
+                 strsignal(signal), path);
+}
+
 bool notes_of_recording(const recording_t *r, const char *path, int finished, const char *why) {
   const record_header_t *h = &r->header;
   notes_of_programs(r->control, why);
@@ -80,6 +96,7 @@ bool notes_of_recording(const recording_t *r, const char *path, int finished, co
     message_note("cannot write the end of '%s'", path);
   else
     message_note("recorded to '%s'; read it with 'sonde report %s'", path, path);
+  note_crash(h->exit_status, path);
   if (h->exec_count > 1)
     message_note("the process executed %u programs, all in '%s'; reports show the last one or "
                  "'--program N', the audit covers all",
@@ -92,3 +109,35 @@ bool notes_of_recording(const recording_t *r, const char *path, int finished, co
                  (unsigned long long)h->lost_events);
   return true;
 }
+
+/* ---- while the command runs --------------------------------------------------------------- */
+
+static bool may_show(void) {
+  return !isatty(STDOUT_FILENO) && terminal_is_capable(stderr) &&
+         tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+/* Prints TEXT at the right end of the line below the cursor, which keeps its place. ECMA-48 and
+ * DEC: ESC D moves down, and scrolls in the last line; ESC [A moves up; ESC 7 and ESC 8 save and
+ * restore the place. */
+static void print_below(const char *text) {
+  unsigned columns = terminal_columns(stderr);
+  size_t length = strlen(text);
+  if (length >= columns) return;
+  fprintf(stderr, "\033D\033[A\0337\033[B\r\033[K");
+  if (length)
+    fprintf(stderr, "\033[%uG%s%s%s", columns - (unsigned)length,
+            terminal_style(stderr, TERMINAL_DIM), text, terminal_style(stderr, TERMINAL_PLAIN));
+  fprintf(stderr, "\0338");
+  fflush(stderr);
+}
+
+bool notes_status(uint64_t ns, uint64_t bytes) {
+  char text[64];
+  if (!may_show()) return false;
+  snprintf(text, sizeof text, "recording: %.0f s, %.1f MB", (double)ns / 1e9, (double)bytes / 1e6);
+  print_below(text);
+  return true;
+}
+
+void notes_status_end(void) { print_below(""); }

@@ -20,4 +20,12 @@ void notes_of_trace(const shm_control_t *control);
 bool notes_of_recording(const recording_t *recording, const char *path, int finished,
                         const char *why);
 
+/* Shows on a terminal that the command has been recorded for NS, into a file of BYTES so far. The
+ * command shares the terminal, and what it prints must stay readable. So the text is shown only if
+ * standard output is elsewhere, below the line that the cursor is in. Returns true if it was. */
+bool notes_status(uint64_t ns, uint64_t bytes);
+
+/* Removes that text. */
+void notes_status_end(void);
+
 #endif

@@ -49,6 +49,7 @@ typedef struct recorder {
   bool had_children;
   uint64_t children_cpu_ns, own_cpu_ns;
   uint64_t refreshed_ns;
+  bool has_status_line;
   sigset_t waiting;
 } recorder_t;
 
@@ -136,9 +137,15 @@ static void refresh(recorder_t *s) {
   if (now - s->refreshed_ns < 1000000000) return;
   s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
+  s->has_status_line = notes_status(now, load_relaxed(&s->recording.control->file_end));
   if (!s->control.follow) return;
   follow_refresh(s->control.follow);
   processes_scan(&s->processes);
+}
+
+static void end_status_line(recorder_t *s) {
+  if (s->has_status_line) notes_status_end();
+  s->has_status_line = false;
 }
 
 /* Waits until a request comes or a process ends, at most a second. */
@@ -199,6 +206,7 @@ static void wait_for_children(recorder_t *s) {
     if (!noted) message_note("the command has ended; its children are still being recorded");
     serve(s);
   }
+  end_status_line(s);
 }
 
 /* Monitors the program until it ends; returns its wait status. */
@@ -209,6 +217,7 @@ static int monitor(recorder_t *s) {
   monitors_start(&monitors, &s->recording, o->mode & RECORD_STALLS, &s->monitor_options);
   cpu_monitor_t *cpu_monitor = o->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
   wait_for_end(s);
+  end_status_line(s);
   cpu_monitor_stop(cpu_monitor);
   monitors_end_time(&monitors);
   int status = reap(s);

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What a person sees on a terminal of 80 and of 200 columns: colors, the pager, the line of `sonde record`, the note
+about a crash. Pipes, dumb terminals and NO_COLOR get plain text."""
+import re
+
+from helpers import compile_c, needs_agent, record, run_cases, try_sonde
+from terminal import Terminal
+
+needs_agent()
+
+SPIN = "#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\nint main(int n, char **a) {" \
+       " (void)a; if (n > 1) sleep(1000); while (clock() < CLOCKS_PER_SEC / 5) {} puts(\"done\"); }"
+
+
+def the_line_of_record(folder):
+    """It is below the command's output, only if standard output is elsewhere, and is gone at the end."""
+    program = compile_c(SPIN)
+    with Terminal(folder=folder) as terminal:
+        terminal.type(f"sonde record -o a.sonde {program} wait >out\n")
+        terminal.wait_for(r"recording: \d+ s, \d+\.\d MB")
+        terminal.key("C-c")
+        screen = terminal.wait_for("sonde report a.sonde")
+        assert "recording: " not in screen, screen
+        terminal.type(f"clear; sonde record -o b.sonde {program}\n")
+        screen = terminal.wait_for("sonde report b.sonde")
+        assert re.search("^done$", screen, re.M) and "recording: " not in screen, screen
+
+
+def a_crash_is_the_programs(folder):
+    program = compile_c("int main(void) { *(volatile int *)0 = 1; }")
+    path, done = record([program], path=folder / "c.sonde", text=True)
+    assert done.returncode == -11 and "the command crashed: signal 11 (Segmentation fault)" in done.stderr, done
+    assert f"'sonde report {path} crash' shows where" in done.stderr, done
+    _, done = record(["sh", "-c", "kill -TERM $$"], text=True)
+    assert "crashed" not in done.stderr, done
+
+
+run_cases(globals())
