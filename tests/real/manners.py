@@ -36,4 +36,34 @@ def a_crash_is_the_programs(folder):
     assert "crashed" not in done.stderr, done
 
 
+def _long(folder):
+    """A recording in FOLDER whose section is longer than 24 lines."""
+    program = compile_c(SPIN, "-g")
+    record([program], "--malloc", "--sample", path=folder / "long.sonde")
+
+
+def long_output_goes_to_the_pager(folder):
+    _long(folder)
+    for columns in (80, 200):
+        with Terminal(columns=columns, folder=folder, PAGER="sed 's/^/paged /'") as terminal:
+            terminal.type("sonde report long.sonde sample; echo status $?\n")
+            lines = terminal.wait_for("status 0").splitlines()
+            printed = [line for line in lines if line.startswith("paged ")]
+            assert printed and max(map(len, lines)) <= columns, lines
+            terminal.type("clear; SONDE_PAGER= sonde report long.sonde sample; echo status $?\n")
+            assert "paged" not in terminal.wait_for("status 0")
+
+
+def colors_only_where_they_are_read(folder):
+    """A pager on a terminal gets colors; NO_COLOR, TERM=dumb and pipes get none."""
+    _long(folder)
+    with Terminal(folder=folder, PAGER="cat -v") as terminal:
+        for before, after, colored in (("", "", True), ("NO_COLOR=1", "", False), ("TERM=dumb", "", False),
+                                       ("", "| cat -v", False)):
+            terminal.type(f"clear; {before} sonde report long.sonde sample {after} | head -3; echo status $?\n"
+                          if after else f"clear; {before} sonde report long.sonde sample; echo status $?\n")
+            screen = terminal.wait_for("status 0")
+            assert ("^[[1m" in screen) == colored, (before, after, screen)
+
+
 run_cases(globals())

@@ -10,7 +10,18 @@
 enum { BAR_WIDTH = 30 };
 static const uint64_t patience_ns = 1000000000, redraw_ns = 100000000;
 
+/* A stream whose terminal is remembered, and its width. */
+static FILE *remembered;
+static unsigned remembered_columns;
+
+void terminal_remember(FILE *out) {
+  if (!terminal_is_capable(out)) return;
+  remembered_columns = terminal_columns(out);
+  remembered = out;
+}
+
 bool terminal_is_capable(FILE *out) {
+  if (out == remembered) return true;
   const char *term = getenv("TERM");
   return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
@@ -27,6 +38,7 @@ const char *terminal_style(FILE *out, terminal_style_t style) {
 
 unsigned terminal_columns(FILE *out) {
   struct winsize size;
+  if (out == remembered) return remembered_columns;
   if (isatty(fileno(out)) && ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col)
     return size.ws_col;
   const char *columns = getenv("COLUMNS");

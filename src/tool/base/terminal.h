@@ -31,6 +31,9 @@ unsigned terminal_columns(FILE *out);
 /* True if OUT is a terminal that understands escape sequences: TERM is not "dumb". */
 bool terminal_is_capable(FILE *out);
 
+/* If OUT is such a terminal, it counts as the same when OUT has become a pipe to a pager. */
+void terminal_remember(FILE *out);
+
 /* A progress bar on stderr. It appears only on a terminal and only after the work has taken more
  * than a second. It is redrawn at most ten times a second and removed at the end. */
 typedef struct terminal_progress {

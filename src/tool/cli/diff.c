@@ -10,6 +10,7 @@
 #include "analysis/samples.h"
 #include "cli/common/audit_recording.h"
 #include "cli/cli.h"
+#include "cli/common/pager.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "report/diff.h"
@@ -219,6 +220,7 @@ static void print_notes(const request_t *a, const side_t *sides) {
 static void print_text(const request_t *a, const diff_t *d, const diff_t *functions,
                        const side_t *sides) {
   const report_t *r = &sides[0].report;
+  pager_start();
   print_side("old", &sides[0]);
   print_side("new", &sides[1]);
   print_notes(a, sides);

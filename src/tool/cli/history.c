@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/common/pager.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "reader/merge.h"
@@ -97,6 +98,7 @@ int verb_history(int argc, char **argv) {
     return cli_wrong_use(&usage, "'%s' is not an address", parser.rest[1]);
   reader_t *reader = recording_open_events(parser.rest[0], program);
   if (!reader) return CLI_FAILED;
+  pager_start();
   s.reader = reader;
   s.names = frame_names_new(reader);
   merge_t *merge = merge_open(reader);

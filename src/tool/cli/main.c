@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/common/help_json.h"
+#include "cli/common/pager.h"
 #include "cli/verbs.h"
 
 typedef enum group {
@@ -150,7 +151,8 @@ int main(int argc, char **argv) {
   /* A full disk or a closed stdout is detected here at the latest: truncated output must not look
    * complete. */
   errno = 0;
-  bool failed = ferror(stdout) != 0;
+  bool failed = ferror(stdout) != 0 || fflush(stdout) != 0;
+  pager_end();
   if (fclose(stdout) != 0 || failed)
     return message_fail("cannot write the output: %s", strerror(errno ? errno : EIO));
   return status;

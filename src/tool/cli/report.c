@@ -9,6 +9,7 @@
 #include "analysis/markers.h"
 #include "analysis/summary/summary.h"
 #include "cli/cli.h"
+#include "cli/common/pager.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "report/json.h"
@@ -264,6 +265,7 @@ static int print_text(request_t *request) {
   const report_t *r = &request->report;
   bool printed = false;
   int status = 0;
+  pager_start();
   report_head_text(r, stdout);
   if (request->has_why) why_head_text(&request->why, r, stdout);
   for (int i = 0; i < SECTIONS && status == 0; i++) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/common/pager.h"
 
 enum { LINE_COLUMNS = 80, HEAD_BYTES = 96, HEAD_COLUMNS = 28 };
 
@@ -104,6 +105,7 @@ void cli_print_help(const cli_usage_t *usage) {
     return;
   }
   char synopsis[160];
+  pager_start();
   snprintf(synopsis, sizeof synopsis, "sonde %s [options]%s%s", usage->verb,
            usage->arguments ? " " : "", usage->arguments ? usage->arguments : "");
   printf("usage: ");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/common/pager.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "cli/verbs.h"
@@ -109,10 +110,12 @@ static int show(target_t *target, const request_t *request) {
   if (!symbolizer) return message_fail("out of memory");
   stacks_view_t view = {.target = target, .symbolizer = symbolizer, .app_only = request->app_only};
   if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, symbolizer);
-  if (request->json)
+  if (request->json) {
     stacks_json(stdout, &view);
-  else
+  } else {
+    pager_start();
     stacks_text(stdout, &view);
+  }
   tail_frames_free(view.tail_frames);
   stack_symbolizer_free(symbolizer);
   return CLI_DONE;
