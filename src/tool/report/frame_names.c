@@ -169,6 +169,16 @@ const frame_name_t *frame_names_owner(frame_names_t *n, uint32_t stack) {
   return outside ? outside : first;
 }
 
+bool frame_names_variable(frame_names_t *n, uint64_t address, char *out, size_t size) {
+  for (size_t i = 0; i < n->image_count; i++) {
+    const record_image_t *image = &n->images[i];
+    if (address < image->start || address >= image->end || image->unloaded_time) continue;
+    module_t *m = module_of(n, image);
+    return m->symbols && symbol_variable(m->symbols, address - image->slide, out, size);
+  }
+  return false;
+}
+
 const char *frame_names_unnamed(const frame_names_t *n, size_t *place, const char **reason) {
   while (*place < n->image_count) {
     size_t i = (*place)++;

@@ -39,6 +39,10 @@ int frame_names_of_stack(frame_names_t *names, uint32_t stack, const frame_name_
  * outside the system images, else the innermost. NULL: the stack is not in the recording. */
 const frame_name_t *frame_names_owner(frame_names_t *names, uint32_t stack);
 
+/* Writes the name of the variable at ADDRESS of the process to OUT (symbol_variable). False: it is
+ * in no image, or has no name. */
+bool frame_names_variable(frame_names_t *names, uint64_t address, char *out, size_t size);
+
 /* The images whose functions have no names because their file is missing, another build or damaged,
  * among the frames looked up so far: the path of the next one, and why. *PLACE is 0 at first. NULL
  * after the last. */

@@ -45,6 +45,33 @@ const futex_wait_t *futex_wait_of_function(const char *function) {
   return NULL;
 }
 
+/* The outermost of the innermost functions that belong to system images, without underscores. */
+static const char *called_function(const report_t *r, uint32_t stack) {
+  const record_frame_t *frames[FRAMES_MAX];
+  const frame_name_t *names;
+  const char *found = NULL;
+  int depth = reader_stack(r->reader, stack, frames, FRAMES_MAX);
+  for (int i = 0; i < depth && i < FRAMES_MAX; i++) {
+    if (frame_names_is_marker(frames[i])) return NULL;
+    int count = frame_names_of_frame(r->names, frames[i], &names);
+    for (int k = 0; k < count; k++) {
+      if (!names[k].system) return found;
+      found = names[k].known ? names[k].function : NULL;
+    }
+  }
+  return NULL; /* a thread of the library itself, or a deep library */
+}
+
+const char *wait_called(const report_t *r, uint32_t stack, const char *call) {
+  const futex_wait_t *wait = stack ? futex_wait_of_stack(r, stack) : NULL;
+  if (wait && wait->function) return wait->function;
+  const char *function = stack ? called_function(r, stack) : NULL;
+  if (!function) return call;
+  function += strspn(function, "_");
+  if (!strncmp(function, "GI_", 3)) function += 3 + strspn(function + 3, "_");
+  return *function ? function : call;
+}
+
 const futex_wait_t *futex_wait_of_stack(const report_t *r, uint32_t stack) {
   const record_frame_t *frames[FRAMES_MAX];
   const frame_name_t *names;

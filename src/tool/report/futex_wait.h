@@ -20,6 +20,10 @@ typedef struct futex_wait {
 /* By the outermost function of the C library on STACK that waits; NULL: there is none. */
 const futex_wait_t *futex_wait_of_stack(const report_t *report, uint32_t stack);
 
+/* What the program called where STACK waits in the system call CALL: "pthread_cond_wait", "usleep".
+ * CALL if the stack does not show it. */
+const char *wait_called(const report_t *report, uint32_t stack, const char *call);
+
 /* The same by the name of one FUNCTION. */
 const futex_wait_t *futex_wait_of_function(const char *function);
 

@@ -11,11 +11,14 @@
  */
 #include "symbol/symbol.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "symbol/demangle.h"
+#include "symbol/elf/variables.h"
 #include "symbol/index/cache.h"
 #include "symbol/index/gather.h"
 #include "symbol/index/coding.h"
@@ -339,6 +342,18 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
     frames[i] = result->frames[i];
   if (count) frames[count - 1] = result->frames[result->count - 1];
   return count;
+}
+
+bool symbol_variable(symbol_module_t *module, uint64_t address, char *out, size_t size) {
+  char full[DEMANGLE_MAX];
+  uint64_t offset;
+  const char *raw = open_module(module) ? variable_at(&module->sources, address, &offset) : NULL;
+  if (!raw || !*raw) return false;
+  if (!demangle(raw, full, sizeof full)) snprintf(full, sizeof full, "%s", raw);
+  int n = snprintf(out, size, "%s", full);
+  if (offset && n > 0 && (size_t)n < size)
+    snprintf(out + n, size - (size_t)n, "+0x%" PRIx64, offset);
+  return true;
 }
 
 bool symbol_link_base(symbol_module_t *module, uint64_t *base) {

@@ -7,7 +7,10 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/array.h"
+#include "base/hash.h"
 #include "report/futex_wait.h"
 #include "report/json.h"
 #include "report/table.h"
@@ -42,33 +45,145 @@ static const char *kind_of_futex(const report_t *r, const wait_sum_t *item) {
   return wait ? wait->kind : NULL;
 }
 
-static void print_wait(const report_t *r, const waits_t *w, const wait_sum_t *item, FILE *out) {
-  fprintf(out, "  %9.3f s  thread ", seconds(item->ns));
-  print_thread(w, item->tid, out);
+/* "queue" or "0x7f…" with a space before it; "" for address 0. */
+static const char *target_of(const report_t *r, uint64_t address, char *out, size_t size) {
+  char name[REPORT_NAME_MAX];
+  *out = 0;
+  if (address && frame_names_variable(r->names, address, name, sizeof name))
+    snprintf(out, size, " %s", name);
+  else if (address)
+    snprintf(out, size, " 0x%" PRIx64, address);
+  return out;
+}
+
+/* Waits of several threads at one stack for one target. */
+typedef struct wait_group {
+  const wait_sum_t *first;
+  uint64_t ns;
+  uint64_t address; /* 0: the threads wait for different ones */
+  uint32_t owner;   /* 0: unknown, or different threads */
+  size_t threads;
+  uint32_t last_tid; /* waits are added by thread */
+} wait_group_t;
+
+typedef struct groups {
+  wait_group_t *items;
+  size_t count, capacity;
+  hash_index_t index;
+} groups_t;
+
+static uint64_t hash_of_wait(const wait_sum_t *w) {
+  return hash_pair(hash_text(hash_text(HASH_START, w->call), w->what),
+                   hash_pair(w->stack, w->is_mutex ? w->address : 0));
+}
+
+static uint64_t hash_of_group(const void *groups, size_t i) {
+  return hash_of_wait(((const groups_t *)groups)->items[i].first);
+}
+
+/* Waits without a stack stay apart: they may be at different places. */
+static bool belongs(const wait_sum_t *a, const wait_sum_t *b) {
+  return a->stack && a->stack == b->stack && a->is_mutex == b->is_mutex &&
+         (!a->is_mutex || a->address == b->address) && !strcmp(a->call, b->call) &&
+         !strcmp(a->what, b->what);
+}
+
+static bool add_to_group(groups_t *g, const wait_sum_t *item) {
+  uint32_t *slot;
+  if (!hash_reserve(&g->index, g->count, hash_of_group, g)) return false;
+  HASH_FIND(&g->index, hash_of_wait(item), slot) {
+    wait_group_t *group = &g->items[*slot - 1];
+    if (!belongs(group->first, item)) continue;
+    group->ns += item->ns;
+    group->threads += item->tid != group->last_tid;
+    group->last_tid = item->tid;
+    if (group->address != item->address) group->address = 0;
+    if (group->owner != item->owner) group->owner = 0;
+    return true;
+  }
+  if (!ARRAY_GROW(g->items, g->count, g->capacity)) return false;
+  g->items[g->count++] = (wait_group_t){item, item->ns, item->address, item->owner, 1, item->tid};
+  *slot = (uint32_t)g->count;
+  return true;
+}
+
+static int by_thread(const void *left, const void *right) {
+  const wait_sum_t *a = *(const wait_sum_t *const *)left, *b = *(const wait_sum_t *const *)right;
+  if (a->tid != b->tid) return a->tid < b->tid ? -1 : 1;
+  return (a > b) - (a < b);
+}
+
+static bool make_groups(const waits_t *w, groups_t *g) {
+  const wait_sum_t **order = calloc(w->count + 1, sizeof *order);
+  bool good = order != NULL;
+  for (size_t i = 0; good && i < w->count; i++)
+    order[i] = &w->items[i];
+  if (good && w->count) qsort(order, w->count, sizeof *order, by_thread);
+  for (size_t i = 0; good && i < w->count; i++)
+    good = add_to_group(g, order[i]);
+  free(order);
+  return good;
+}
+
+static int by_time(const void *left, const void *right) {
+  const wait_group_t *a = left, *b = right;
+  if (a->ns != b->ns) return a->ns > b->ns ? -1 : 1;
+  return (a->first > b->first) - (a->first < b->first);
+}
+
+static void print_group(const report_t *r, const waits_t *w, const wait_group_t *g, FILE *out) {
+  const wait_sum_t *item = g->first;
+  char target[REPORT_NAME_MAX + 2];
+  fprintf(out, "  %9.3f s  ", seconds(g->ns));
+  if (g->threads > 1)
+    fprintf(out, "%zu threads", g->threads);
+  else {
+    fprintf(out, "thread ");
+    print_thread(w, item->tid, out);
+  }
   const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
   fprintf(out, "  %s%s%s", r->bold,
           kind          ? kind
-          : *item->call ? item->call
+          : *item->call ? wait_called(r, item->stack, item->call)
                         : "in no system call",
           r->plain);
-  if (item->address) fprintf(out, " 0x%" PRIx64, item->address);
+  fputs(target_of(r, g->address, target, sizeof target), out);
   if (*item->what) fprintf(out, " on %s", item->what);
-  if (item->owner) {
+  if (g->owner) {
     fprintf(out, ", held by ");
-    print_thread(w, item->owner, out);
+    print_thread(w, g->owner, out);
   }
   fputc('\n', out);
   if (!r->brief && item->stack) report_stack_text(r, item->stack, out);
 }
 
+static bool print_waits(const report_t *r, const waits_t *w, size_t top, FILE *out) {
+  groups_t g = {0};
+  bool good = make_groups(w, &g);
+  uint64_t rest = 0;
+  if (g.count) qsort(g.items, g.count, sizeof *g.items, by_time);
+  for (size_t i = 0; good && i < g.count; i++)
+    if (i < top)
+      print_group(r, w, &g.items[i], out);
+    else
+      rest += g.items[i].ns;
+  if (good && g.count > top)
+    fprintf(out, "  %9.3f s  in %zu more waits\n", seconds(rest), g.count - top);
+  free(g.items);
+  hash_free(&g.index);
+  return good;
+}
+
 static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
   size_t top = report_rows(r, BRIEF_ROWS);
+  char target[REPORT_NAME_MAX + 2];
   if (!w->lock_count) return;
-  fprintf(out, "\n  locks, by time waited\n");
+  fprintf(out, "\n%slocks, by time waited%s\n", r->bold, r->plain);
   for (size_t i = 0; i < w->lock_count && i < top; i++) {
     const wait_lock_t *l = &w->locks[i];
-    fprintf(out, "  %9.3f s  0x%" PRIx64 ", %zu waiting thread%s", seconds(l->ns), l->address,
-            l->waiters, l->waiters == 1 ? "" : "s");
+    fprintf(out, "  %9.3f s %s, %zu waiting thread%s", seconds(l->ns),
+            target_of(r, l->address, target, sizeof target), l->waiters,
+            l->waiters == 1 ? "" : "s");
     if (l->owner) {
       fprintf(out, "; %.0f %% of it held by ",
               100.0 * (double)l->owner_ns / (double)(l->ns ? l->ns : 1));
@@ -95,9 +210,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   const completeness_t complete = completeness_of(r, w);
   report_completeness_text(&complete, "the time with a stack", out);
   fputc('\n', out);
-  for (size_t i = 0; i < w->count && i < top; i++)
-    print_wait(r, w, &w->items[i], out);
-  if (w->count > top) fprintf(out, "  … and %zu more waits\n", w->count - top);
+  if (!print_waits(r, w, top, out)) return SONDE_ENOMEM;
   print_locks(r, w, out);
   return 0;
 }
@@ -127,6 +240,12 @@ static void add_thread(json_object *o, const waits_t *w, const char *key, const 
   json_add_text(o, name_key, waits_thread_name(w, tid));
 }
 
+static void add_variable(const report_t *r, json_object *o, uint64_t address) {
+  char name[REPORT_NAME_MAX];
+  if (address && frame_names_variable(r->names, address, name, sizeof name))
+    json_add_text(o, "variable", name);
+}
+
 static json_object *make_json(const report_t *r, void *state) {
   const waits_t *w = ranked(state);
   if (!w) return NULL;
@@ -139,6 +258,7 @@ static json_object *make_json(const report_t *r, void *state) {
     json_object *row = json_new_object();
     add_thread(row, w, "tid", "thread", item->tid);
     if (item->address) json_add_address(row, item->is_mutex ? "lock" : "futex", item->address);
+    add_variable(r, row, item->address);
     add_thread(row, w, "owner", "owner_thread", item->owner);
     const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
     if (kind) json_add_text(row, "for", kind);
@@ -148,6 +268,7 @@ static json_object *make_json(const report_t *r, void *state) {
   for (size_t i = 0; i < w->lock_count && i < r->top; i++) {
     json_object *row = json_new_object();
     table_row_json(r, lock_columns, &w->locks[i], row);
+    add_variable(r, row, w->locks[i].address);
     add_thread(row, w, "owner", "owner_thread", w->locks[i].owner);
     json_append(locks, row);
   }

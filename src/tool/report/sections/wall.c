@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "report/functions.h"
+#include "report/futex_wait.h"
 #include "report/json.h"
 #include "report/table.h"
 #include "report/tree.h"
@@ -29,7 +30,7 @@ static const column_t thread_columns[] = {
 
 /* A place as the report shows it. */
 typedef struct place_row {
-  const char *where, *call;
+  const char *where, *call, *called;
   uint64_t ns, samples;
   uint32_t stack;
 } place_row_t;
@@ -38,7 +39,8 @@ static const column_t place_columns[] = {
     {NULL, "share", UNIT_SHARE, FIELD(place_row_t, ns)},
     {"time_ns", "time", UNIT_SECONDS, FIELD(place_row_t, ns)},
     {"where", "where", UNIT_TEXT, FIELD(place_row_t, where)},
-    {"syscall", "call", UNIT_TEXT, FIELD(place_row_t, call), .optional = true},
+    {"syscall", NULL, UNIT_TEXT, FIELD(place_row_t, call), .optional = true},
+    {"called", "called", UNIT_NAME, FIELD(place_row_t, called), .optional = true},
     {"samples", NULL, UNIT_COUNT, FIELD(place_row_t, samples)},
     {"stack", "stack", UNIT_STACK, FIELD(place_row_t, stack), .optional = true},
     {0}};
@@ -57,12 +59,13 @@ static wall_thread_t sum_of(const wall_t *w) {
 }
 
 /* The caller frees the rows. False: out of memory. */
-static bool make_places(const wall_t *w, table_t *out) {
+static bool make_places(const report_t *r, const wall_t *w, table_t *out) {
   place_row_t *rows = calloc(w->places.count + 1, sizeof *rows);
   for (size_t i = 0; rows && i < w->places.count; i++) {
     const wall_place_t *p = &w->places.items[i];
     rows[i] = (place_row_t){.where = p->call ? "blocked" : "cpu",
                             .call = p->call ? p->call : "",
+                            .called = p->call && *p->call ? wait_called(r, p->stack, p->call) : "",
                             .ns = p->ns,
                             .samples = p->samples,
                             .stack = p->stack};
@@ -127,7 +130,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   table_text(r, &threads, most, "threads", out);
   if (!w->places.count) return 0;
   if (!r->brief && print_functions(r, w, out) < 0) return SONDE_ENOMEM;
-  if (!make_places(w, &places)) return SONDE_ENOMEM;
+  if (!make_places(r, w, &places)) return SONDE_ENOMEM;
   fprintf(out, "\n%swhere threads spent time, by stack%s\n", r->bold, r->plain);
   table_text(r, &places, most, "", out);
   free((void *)(uintptr_t)places.rows);
@@ -137,7 +140,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 static json_object *make_json(const report_t *r, void *state) {
   wall_t *w = state;
   table_t places;
-  if (!wall_rank(w) || !make_places(w, &places)) return NULL;
+  if (!wall_rank(w) || !make_places(r, w, &places)) return NULL;
   const table_t threads = {TABLE(thread_columns, w->threads, w->thread_count)};
   wall_thread_t sum = sum_of(w);
   json_object *o = json_new_object();
