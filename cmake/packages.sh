@@ -3,7 +3,7 @@
 # shellcheck disable=SC2046  # one word a package
 #
 # The packages that the verbs of ./run need, by package manager, and how they are installed. Sourced by ./run.
-# need GROUP… installs the packages of the groups (build, demo, test, bench, soak, machine) that are missing.
+# need GROUP… installs the packages of the groups (build, demo, test, bench, soak, machine, package) that are missing.
 #
 # apt is exercised on fresh Debian 12; the other lists name the same packages as those systems call
 # them and are not executed by us.
@@ -34,6 +34,7 @@ packages() {
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
     libprotobuf-c-dev:arm64 libplist-dev:arm64 ;;
+  apt-get-package) echo debhelper debootstrap debugedit dpkg-dev git lintian musl-tools python3 rpm rpmlint clang nix-bin ;;
   apt-get-soak) echo nodejs default-jdk-headless postgresql redis-tools ;;
   apt-get-bench) echo heaptrack redis-tools perl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
@@ -58,9 +59,11 @@ packages() {
   esac
 }
 
+is_debian() { grep -q '^ID=debian$' /etc/os-release 2>/dev/null; }
+
 # Debian keeps all architectures on one mirror; elsewhere asking for arm64 packages breaks apt.
 is_debian_amd64() {
-  [ "$(uname -m)" = x86_64 ] && grep -q '^ID=debian$' /etc/os-release 2>/dev/null
+  [ "$(uname -m)" = x86_64 ] && is_debian
 }
 
 apt_cross() {
