@@ -10,6 +10,7 @@
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "report/json.h"
+#include "report/why/target.h"
 #include "report/why/why.h"
 #include "sonde/status.h"
 
@@ -101,6 +102,25 @@ static int why_recording(request_t *q) {
   return status < 0 ? message_fail("out of memory") : CLI_DONE;
 }
 
+static int why_outside(request_t *q, long pid) {
+  char error[WHY_ERROR_MAX];
+  const char *path = q->report.path;
+  if (pid == getpid()) return message_fail("sonde cannot observe itself");
+  q->why.path = path;
+  int status = why_target(&q->why, pid, path, q->exe, error) ? print(&q->why, q->json, q->markdown)
+                                                             : message_fail("%s", error);
+  why_report_free(&q->why);
+  return status;
+}
+
+/* A file is a file, even if its name is a number. */
+static int explain_any(request_t *q) {
+  long pid;
+  const char *path = q->report.path;
+  if (access(path, F_OK) < 0 && parse_number(path, 1, INT32_MAX, &pid)) return why_outside(q, pid);
+  return why_is_core(path) ? why_outside(q, 0) : why_recording(q);
+}
+
 int verb_why(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t q = {0};
@@ -119,5 +139,5 @@ int verb_why(int argc, char **argv) {
   if (q.json && q.markdown)
     return cli_wrong_use(&usage, "--json and --markdown exclude each other");
   q.report.path = parser.rest[0];
-  return why_recording(&q);
+  return explain_any(&q);
 }

@@ -111,6 +111,16 @@ static void read_auxv(core_t *core, const uint8_t *data, uint64_t size) {
   }
 }
 
+/* siginfo_t of 64-bit systems: si_signo, si_errno, si_code, then si_addr of a fault. Codes of 1 to
+ * 0x7f are faults of the CPU. The note of the thread that ended the program is the first. */
+static void read_siginfo(target_t *target, const uint8_t *data, uint64_t size) {
+  enum { CODE = 8, ADDRESS = 16, FIRST_OTHER_CODE = 0x80 };
+  if (size < ADDRESS + 8 || target->signal_code) return;
+  target->signal_code = (int)load32(data + CODE);
+  target->has_fault_address = target->signal_code > 0 && target->signal_code < FIRST_OTHER_CODE;
+  target->fault_address = load64(data + ADDRESS);
+}
+
 static bool read_note(notes_t *notes, uint32_t type, const uint8_t *data, uint64_t size) {
   switch (type) {
   case NT_PRSTATUS: return read_prstatus(notes, data, size);
@@ -118,6 +128,7 @@ static bool read_note(notes_t *notes, uint32_t type, const uint8_t *data, uint64
     if (size >= PRPSINFO_PID + 4) notes->target->pid = (pid_t)load32(data + PRPSINFO_PID);
     return true;
   case NT_AUXV: read_auxv(notes->core, data, size); return true;
+  case NT_SIGINFO: read_siginfo(notes->target, data, size); return true;
   case NT_FILE:
     notes->files = data;
     notes->files_size = size;

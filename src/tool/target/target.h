@@ -147,6 +147,10 @@ struct target {
   uint64_t elapsed_ns;
   /* the core file is truncated */
   bool incomplete_core;
+  /* of a core file: si_code of the signal that ended the program, and the address of a fault */
+  int signal_code;
+  bool has_fault_address;
+  uint64_t fault_address;
   /* data of process.c or core.c */
   void *own;
   void (*close)(target_t *target);

@@ -23,28 +23,57 @@ static uint64_t run_of(const why_t *w) {
   return ns;
 }
 
+/* The function in which most of the CPU time was spent, of whomever it is: the program of a package
+ * has no own functions. NULL: none has most of it. */
+static const why_stack_t *hottest_innermost(why_t *w, uint64_t all, uint64_t *ticks) {
+  for (size_t i = 0; i < w->ticks.count; i++) {
+    const why_stack_t *s = why_stack(w, w->ticks.items[i].stack);
+    if (!s->count || !s->functions[0].known) continue;
+    *ticks = 0;
+    for (size_t k = i; k < w->ticks.count; k++) {
+      const why_stack_t *other = why_stack(w, w->ticks.items[k].stack);
+      if (other->count && why_same_function(&other->functions[0], &s->functions[0]))
+        *ticks += w->ticks.items[k].ticks;
+    }
+    if ((double)*ticks >= WHY_HOT_SHARE * (double)all) return s;
+    if (i == 64) break; /* most ticks are in few functions */
+  }
+  return NULL;
+}
+
+static void add_note(const why_t *w, const why_function_t *f, const char *place, double share,
+                     uint64_t all, findings_list_t *out) {
+  char a[WHY_AMOUNT_MAX];
+  uint64_t run = run_of(w);
+  finding_t note = {.kind = WHY_CPU,
+                    .is_note = true,
+                    .score = 20 * share,
+                    .culprit = f,
+                    .amount = share * (double)run / 1e9,
+                    .unit = "s",
+                    .section = "sample"};
+  WHY_SAY(note.what, "Most of the CPU time, %.0f %% of %s, was spent in %s", 100 * share,
+          why_seconds((double)run, a), place);
+  WHY_SAY(note.evidence, "%.0f of %llu samples", share * (double)all, (unsigned long long)all);
+  findings_list_add(out, &note);
+}
+
 /* A fact, not a fault: a program that computes is healthy. */
 static void note_cpu(why_t *w, findings_list_t *out) {
+  enum { SAMPLES_LEAST = 10 };
   why_weights_t weights = {0};
-  uint64_t run = run_of(w);
-  if (weigh(w, 0, &weights) && (double)run >= WHY_NOTE_CPU_NS && weights.sum >= 10) {
+  char place[WHY_PLACE_MAX];
+  uint64_t ticks;
+  if (weigh(w, 0, &weights) && (double)run_of(w) >= WHY_NOTE_CPU_NS &&
+      weights.sum >= SAMPLES_LEAST) {
     const why_weight_t *hot = why_weights_hot(&weights, WHY_HOT_SHARE);
-    if (hot) {
-      char place[WHY_PLACE_MAX], a[WHY_AMOUNT_MAX];
-      double share = (double)hot->total / (double)weights.sum;
-      finding_t f = {.kind = WHY_CPU,
-                     .is_note = true,
-                     .score = 20 * share,
-                     .culprit = hot->function,
-                     .amount = share * (double)run / 1e9,
-                     .unit = "s",
-                     .section = "sample"};
-      WHY_SAY(f.what, "Most of the CPU time, %.0f %% of %s, was spent in %s", 100 * share,
-              why_seconds((double)run, a), why_place_of(hot->example, hot->function, place));
-      WHY_SAY(f.evidence, "%llu of %llu samples", (unsigned long long)hot->total,
-              (unsigned long long)weights.sum);
-      findings_list_add(out, &f);
-    }
+    const why_stack_t *other = hot ? NULL : hottest_innermost(w, weights.sum, &ticks);
+    if (hot)
+      add_note(w, hot->function, why_place_of(hot->example, hot->function, place),
+               (double)hot->total / (double)weights.sum, weights.sum, out);
+    else if (other)
+      add_note(w, &other->functions[0], why_function_text(&other->functions[0], place),
+               (double)ticks / (double)weights.sum, weights.sum, out);
   }
   why_weights_free(&weights);
 }

@@ -7,7 +7,8 @@
 
 #include "analysis/why/rules.h"
 
-enum { NULL_PAGE = 4096 };
+/* SI_KERNEL: a general protection fault, which has no address. */
+enum { NULL_PAGE = 4096, CODE_KERNEL = 0x80 };
 
 static const char *signal_name(int number) {
   switch (number) {
@@ -86,6 +87,9 @@ static void describe(why_t *w, finding_t *f) {
     WHY_SAY(cause, c->address ? "it used offset %llu of a null pointer" : "it used a null pointer",
             (unsigned long long)c->address);
     WHY_SAY(f->advice, "check the pointer before its use");
+  } else if (c->signal == SIGSEGV && c->code == CODE_KERNEL) {
+    WHY_SAY(cause, "it used a pointer that is no address, as of freed or overwritten memory");
+    WHY_SAY(f->advice, "record with --malloc, or build with -fsanitize=address");
   } else if (c->signal == SIGFPE) {
     WHY_SAY(cause, "an integer division by zero or an overflow");
     WHY_SAY(f->advice, "check the divisor");

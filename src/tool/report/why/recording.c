@@ -11,12 +11,16 @@
 #include "report/why/why.h"
 
 /* A program in a system folder belongs to a package: its users cannot change it. */
-static bool is_own(const frame_name_t *name) {
+static bool is_own_file(const char *path, const char *file) {
   static const char *const local[] = {"/usr/local/", "/opt/"};
   bool is_local = false;
   for (size_t i = 0; i < sizeof local / sizeof *local; i++)
-    is_local |= !strncmp(name->path, local[i], strlen(local[i]));
-  return name->own && (own_image(name->path) || (is_local && name->file));
+    is_local |= !strncmp(path, local[i], strlen(local[i]));
+  return own_image(path) || (is_local && file);
+}
+
+bool why_own(const char *path, const char *function, const char *file) {
+  return is_own_file(path, file) && own_function(function, file);
 }
 
 static why_function_t function_of(const frame_name_t *name) {
@@ -25,7 +29,7 @@ static why_function_t function_of(const frame_name_t *name) {
                           .line = name->line,
                           .library = name->library,
                           .path = name->path,
-                          .own = is_own(name),
+                          .own = name->own && is_own_file(name->path, name->file),
                           .known = name->known};
 }
 

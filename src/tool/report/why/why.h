@@ -29,6 +29,10 @@ void why_report_start(why_report_t *why, const report_t *report, replay_options_
 bool why_report_finish(why_report_t *why, const report_t *report, const stall_groups_t *stalls);
 void why_report_free(why_report_t *why);
 
+/* Whether FUNCTION of the image PATH is code that the user of the program wrote. FILE: of its
+ * source; NULL: unknown. */
+bool why_own(const char *path, const char *function, const char *file);
+
 /* Prints the sentences with numbers and their evidence, wrapped to COLUMNS; 0: not wrapped. */
 void why_text(const why_report_t *why, unsigned columns, FILE *out);
 
