@@ -300,19 +300,13 @@ static int print_json(request_t *request) {
   return status;
 }
 
-/* Returns the groups of the section's stalls. NULL: out of memory. */
-static const stall_groups_t *stall_groups(const request_t *request) {
-  for (int i = 0; i < SECTIONS; i++)
-    if (request->shown[i].section == &section_stalls)
-      return stall_groups_of_section(&request->report, request->shown[i].state);
-  return NULL;
-}
-
 /* False: out of memory. */
 static bool find_why(request_t *request) {
-  const stall_groups_t *groups = request->has_why ? stall_groups(request) : NULL;
-  return !request->has_why ||
-         (groups && why_report_finish(&request->why, &request->report, groups));
+  void *states[WHY_SECTIONS];
+  for (int i = 0; i < SECTIONS; i++)
+    for (int k = 0; k < WHY_SECTIONS; k++)
+      if (request->shown[i].section == why_sections[k]) states[k] = request->shown[i].state;
+  return !request->has_why || why_report_finish(&request->why, &request->report, states);
 }
 
 /* The records of CPU time are of the whole recording. */

@@ -42,7 +42,7 @@ typedef struct request {
   report_t report;
   why_report_t why;
   cpu_time_t cpu_time;
-  stalls_t stalls;
+  void *states[WHY_SECTIONS];
 } request_t;
 
 static int print(const why_report_t *why, bool json, bool markdown) {
@@ -62,16 +62,33 @@ static int print(const why_report_t *why, bool json, bool markdown) {
 
 static bool on_event(void *context, const record_event_t *event) {
   request_t *q = context;
-  return cpu_time_add(&q->cpu_time, event) && stalls_add(&q->stalls, event) &&
-         why_add(&q->why.facts, event);
+  for (int i = 0; i < WHY_SECTIONS; i++)
+    if (!why_sections[i]->event(q->states[i], event)) return false;
+  return cpu_time_add(&q->cpu_time, event) && why_add(&q->why.facts, event);
+}
+
+static bool start_sections(request_t *q) {
+  for (int i = 0; i < WHY_SECTIONS; i++) {
+    const report_section_t *s = why_sections[i];
+    q->states[i] = s->start ? s->start(&q->report) : calloc(1, s->state_bytes);
+    if (!q->states[i]) return false;
+  }
+  return true;
+}
+
+static void end_sections(request_t *q) {
+  for (int i = 0; i < WHY_SECTIONS; i++) {
+    if (q->states[i]) why_sections[i]->end(q->states[i]);
+    if (why_sections[i]->state_bytes) free(q->states[i]);
+  }
 }
 
 static int explain(request_t *q) {
   report_t *r = &q->report;
-  stall_groups_t groups = {0};
   replay_options_t window = {.other = on_event, .other_context = q};
   terminal_progress_t progress;
   replay_t replay;
+  if (!start_sections(q)) return SONDE_ENOMEM;
   why_report_start(&q->why, r, &window);
   terminal_progress_start(&progress, "reading events", 0);
   window.progress = terminal_progress_update;
@@ -82,11 +99,9 @@ static int explain(request_t *q) {
   r->replay = &replay;
   r->cpu_time = &q->cpu_time;
   r->names = frame_names_new(r->reader);
-  stalls_finish(&q->stalls, r->reader);
-  bool good = r->names && stall_groups_make(&groups, r, &q->stalls) &&
-              why_report_finish(&q->why, r, &groups);
+  r->window = &window;
+  bool good = r->names && why_report_finish(&q->why, r, q->states);
   if (good) (void)print(&q->why, q->json, q->markdown);
-  stall_groups_free(&groups);
   frame_names_free(r->names);
   replay_free(&replay);
   return good ? 0 : SONDE_ENOMEM;
@@ -95,9 +110,9 @@ static int explain(request_t *q) {
 static int why_recording(request_t *q) {
   if (!recording_open_report(&q->report)) return CLI_FAILED;
   int status = explain(q);
+  end_sections(q);
   reader_close(q->report.reader);
   why_report_free(&q->why);
-  stalls_free(&q->stalls);
   cpu_time_free(&q->cpu_time);
   return status < 0 ? message_fail("out of memory") : CLI_DONE;
 }

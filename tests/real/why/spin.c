@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A thread that waits for a flag by calling sched_yield.
+ * A thread that waits for a flag by calling sched_yield, until it has used 0.25 s of CPU time.
  */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_int ready;
@@ -21,8 +22,14 @@ static void *worker(void *unused) {
 
 int main(void) {
   pthread_t thread;
+  clockid_t clock;
+  struct timespec used = {0, 0};
   pthread_create(&thread, NULL, worker, NULL);
-  usleep(600000);
+  pthread_getcpuclockid(thread, &clock);
+  while (used.tv_nsec < 250000000 && used.tv_sec == 0) {
+    usleep(50000);
+    clock_gettime(clock, &used);
+  }
   atomic_store(&ready, 1);
   pthread_join(thread, NULL);
 }

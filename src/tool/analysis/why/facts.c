@@ -82,18 +82,20 @@ static bool add_wait(why_t *w, const record_event_t *e) {
 }
 
 static bool add_wall_thread(why_t *w, const record_event_t *e) {
-  uint64_t n[4];
-  const char *name;
-  if (!body_numbers(e, n, 4)) return true;
-  why_thread_t *t = why_thread(w, (uint32_t)n[0]);
-  if (!t) return false;
+  body_t b = {e->body, e->body + e->body_size, false};
+  uint64_t n[4], size;
+  for (int i = 0; i < 4; i++)
+    n[i] = body_number(&b);
+  const uint8_t *name = body_string(&b, &size);
+  why_thread_t *t = b.truncated ? NULL : why_thread(w, (uint32_t)n[0]);
+  if (!t) return b.truncated;
   w->has_waits = true;
   t->seen_ns += n[1];
   t->run_ns += n[2];
   t->runq_ns += n[3];
   t->is_counted = true;
-  size_t size = body_text_after(e, 4, &name);
-  if (size && !*t->name) t->name = copy_text(w, (const uint8_t *)name, size);
+  if (size && !*t->name) t->name = copy_text(w, name, size);
+  if (b.p < b.end) t->switches += body_number(&b); /* older recordings do not have it */
   return t->name != NULL;
 }
 
@@ -103,7 +105,7 @@ static bool add_reading(why_t *w, const record_event_t *e) {
   if (!body_numbers(e, n, 5)) return true;
   why_thread_t *t = why_thread(w, (uint32_t)n[0]);
   if (!t) return false;
-  t->switches = n[3];
+  if (n[3] > t->switches) t->switches = n[3];
   return true;
 }
 
@@ -179,6 +181,7 @@ void why_free(why_t *w) {
   free(w->waits.items);
   free(w->threads.items);
   free(w->stalls.items);
+  free(w->calls.items);
   texts_free(&w->texts);
   memset(w, 0, sizeof *w);
 }

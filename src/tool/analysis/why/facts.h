@@ -10,8 +10,10 @@
 #define SONDE_ANALYSIS_WHY_FACTS_H
 
 #include "analysis/cpu_time.h"
+#include "analysis/malloc/mappings.h"
 #include "analysis/malloc/replay.h"
 #include "analysis/texts.h"
+#include "analysis/usage.h"
 #include "analysis/why/finding.h"
 #include "base/array.h"
 #include "base/hash.h"
@@ -100,6 +102,17 @@ typedef struct why_stalls {
   bool open;
 } why_stalls_t;
 
+/* ---- sensitive calls ---------------------------------------------------------------------- */
+
+/* Equal audited calls that the policy does not allow. */
+typedef struct why_call {
+  const char *category, *title; /* of the policy */
+  const char *level;            /* "note", "warning" or "error" */
+  const char *function, *arguments;
+  uint32_t stack, tid;
+  uint64_t count, first_ns;
+} why_call_t;
+
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 typedef struct why {
@@ -121,6 +134,11 @@ typedef struct why {
   int exit_signal; /* that ended the program; 0: none, or unknown */
   ARRAY(why_stalls_t) stalls;
   bool has_stalls;
+
+  ARRAY(why_call_t) calls;
+  bool has_calls;
+  const usage_t *usage;       /* NULL: unknown */
+  const mappings_t *mappings; /* NULL: unknown */
 
   const reader_t *reader; /* NULL: no recording */
 
@@ -155,6 +173,9 @@ const why_function_t *why_owner(const why_stack_t *stack);
 
 /* The function that the owner called: of a library or the system; NULL: none. */
 const why_function_t *why_callee(const why_stack_t *stack);
+
+/* Whether NAME, without leading underscores, is one of NAMES, which end with NULL. */
+bool why_is_any(const char *name, const char *const *names);
 
 /* Whether one of the functions inside the owner has one of NAMES, which end with NULL. Leading
  * underscores are ignored. */

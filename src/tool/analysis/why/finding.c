@@ -66,6 +66,7 @@ static bool explains(const finding_t *cause, const finding_t *effect) {
   case WHY_STALL:
   case WHY_WAKEUPS:
   case WHY_BLOCKED: return same && is_in(effect->kind, of_time);
+  case WHY_DESCRIPTORS: return same && is_in(effect->kind, of_memory);
   case WHY_LEAK:
   case WHY_GROWTH: return is_in(effect->kind, of_memory);
   default: return false;

@@ -19,13 +19,14 @@ static const why_wait_t *last_wait(const why_t *w, uint32_t tid) {
   return NULL;
 }
 
-/* The time at which TID began to wait for the lock of LAST without a break. */
+/* The time at which LAST's thread began to wait for this lock of this owner without a break. */
 static uint64_t since_of(const why_t *w, const why_wait_t *last) {
   uint64_t since = last->from_ns;
   for (size_t i = (size_t)(last - w->waits.items); i-- > 0;) {
     const why_wait_t *wait = &w->waits.items[i];
     if (wait->tid != last->tid) continue;
-    if (wait->address != last->address || wait->stack != last->stack) break;
+    if (wait->address != last->address || wait->stack != last->stack || wait->owner != last->owner)
+      break;
     since = wait->from_ns;
   }
   return since;
@@ -38,12 +39,32 @@ static bool ran_after(const why_t *w, uint32_t tid, uint64_t time_ns) {
   return false;
 }
 
-/* Follows the owners from START. Returns the length of the cycle that START is in, or 0. */
+/* Whether the thread of LAST waited to the end. Records of living threads are at most a second old,
+ * and the last ones are of the end. */
+static bool waits_to_the_end(const why_t *w, const why_wait_t *last) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < w->waits.count; i++)
+    if (w->waits.items[i].to_ns > end) end = w->waits.items[i].to_ns;
+  return (double)(end - last->to_ns) <= WHY_DEADLOCK_NS &&
+         !ran_after(w, last->tid, since_of(w, last));
+}
+
+static bool has_address(const why_wait_t *const *waits, int count, uint64_t address) {
+  for (int i = 0; i < count; i++)
+    if (waits[i]->address == address) return true;
+  return false;
+}
+
+/* Follows the owners from START. Returns the length of the cycle that START is in, or 0. Threads
+ * that compete for one lock make no cycle: the owner of a wait may be out of date, so each thread
+ * must wait for another lock. */
 static int find_cycle(const why_t *w, uint32_t start, const why_wait_t *cycle[CYCLE_MAX]) {
   uint32_t tid = start;
   for (int n = 0; n < CYCLE_MAX; n++) {
     const why_wait_t *wait = last_wait(w, tid);
-    if (!wait || !wait->is_lock || !wait->owner || ran_after(w, tid, wait->to_ns)) return 0;
+    if (!wait || !wait->is_lock || !wait->owner || has_address(cycle, n, wait->address) ||
+        !waits_to_the_end(w, wait))
+      return 0;
     cycle[n] = wait;
     tid = wait->owner;
     if (tid == start) return n + 1;
@@ -178,16 +199,32 @@ typedef struct holders {
   uint64_t longest_ns, tick_ns;
 } holders_t;
 
+/* Whether the owner's STACK shows that it holds the lock of LOCKERS there: it is in a function that
+ * takes this lock elsewhere. The owner was read at another moment than its stack, so a stack that
+ * shows nothing counts only if it lasted for NS. */
+static bool shows_holding(const why_stack_t *s, const why_weights_t *lockers, uint64_t ns) {
+  if ((double)ns >= WHY_HELD_NS) return true;
+  for (size_t i = 0; i < lockers->items.count; i++) {
+    const why_weight_t *locker = &lockers->items.items[i];
+    if (!locker->own) continue;
+    for (int k = 0; k < s->count; k++)
+      if (why_same_function(&s->functions[k], locker->function)) return true;
+  }
+  return false;
+}
+
 /* What the owner of the lock did during WAIT. */
-static bool add_owner(why_t *w, const why_wait_t *wait, uint64_t tick_ns, holders_t *h) {
+static bool add_owner(why_t *w, const why_wait_t *wait, const why_weights_t *lockers,
+                      uint64_t tick_ns, holders_t *h) {
   for (size_t i = 0; i < w->waits.count; i++) {
     const why_wait_t *held = &w->waits.items[i];
     if (held->tid != wait->owner || held->address == wait->address) continue;
     uint64_t ns = overlap(wait->from_ns, wait->to_ns, held->from_ns, held->to_ns);
     if (!ns) continue;
     h->known_ns += ns;
-    h->blocked_ns += ns;
     if (is_idle_call(held->call)) h->idle_ns += ns;
+    if (!shows_holding(why_stack(w, held->stack), lockers, ns)) continue;
+    h->blocked_ns += ns;
     if (ns > h->longest_ns) {
       h->longest_ns = ns;
       h->longest = held;
@@ -197,8 +234,10 @@ static bool add_owner(why_t *w, const why_wait_t *wait, uint64_t tick_ns, holder
   for (size_t i = 0; i < w->ticks.count; i++) {
     const why_tick_t *t = &w->ticks.items[i];
     if (t->tid != wait->owner || t->time_ns < wait->from_ns || t->time_ns > wait->to_ns) continue;
-    h->known_ns += t->ticks * tick_ns;
-    if (!why_weights_add(&h->weights, why_stack(w, t->stack), t->ticks * tick_ns)) return false;
+    uint64_t ns = t->ticks * tick_ns;
+    h->known_ns += ns;
+    if (!shows_holding(why_stack(w, t->stack), lockers, 0)) continue;
+    if (!why_weights_add(&h->weights, why_stack(w, t->stack), ns)) return false;
   }
   return true;
 }
@@ -213,8 +252,22 @@ static uint64_t tick_length(const why_t *w) {
   return ticks ? run / ticks : 10000000;
 }
 
-static void describe_convoy(const crowd_t *c, const why_weights_t *waiting, const holders_t *h,
-                            findings_list_t *out) {
+/* Whether most of the waiting threads had just been woken up by a condition variable. */
+static bool is_herd(why_t *w, const crowd_t *c) {
+  static const char *const names[] = {"pthread_cond_wait", "pthread_cond_wait_common",
+                                      "pthread_cond_timedwait", "pthread_cond_clockwait", NULL};
+  uint64_t woken = 0;
+  for (size_t i = 0; i < w->waits.count; i++) {
+    const why_wait_t *wait = &w->waits.items[i];
+    if (wait->is_lock && wait->address == c->address &&
+        why_calls_any(why_stack(w, wait->stack), names))
+      woken += wait->to_ns - wait->from_ns;
+  }
+  return woken * 2 > c->ns;
+}
+
+static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *waiting,
+                            const holders_t *h, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], holder[WHY_PLACE_MAX], waiter[WHY_PLACE_MAX];
   const why_weight_t *hold = why_weights_hot(&h->weights, WHY_HOT_SHARE);
   const why_weight_t *wait = why_weights_hot(waiting, WHY_HOT_SHARE);
@@ -237,7 +290,9 @@ static void describe_convoy(const crowd_t *c, const why_weights_t *waiting, cons
   if (wait && (!hold || !why_same_function(wait->function, hold->function)) && used < sizeof f.what)
     (void)snprintf(f.what + used, sizeof f.what - used, "%s in %s", hold ? "; they wait" : "",
                    why_place_of(wait->example, wait->function, waiter));
-  if (hold && h->longest && h->blocked_ns * 2 > h->known_ns)
+  if (is_herd(w, c))
+    WHY_SAY(f.advice, "wake one thread, not all: pthread_cond_signal");
+  else if (hold && h->longest && h->blocked_ns * 2 > h->known_ns)
     WHY_SAY(f.advice, "do not call %s while the lock is held",
             h->longest->call[0] ? h->longest->call : "a blocking function");
   else
@@ -258,11 +313,15 @@ static void judge_crowd(why_t *w, const crowd_t *c, findings_list_t *out) {
   bool good = true;
   for (size_t i = 0; i < w->waits.count && good; i++) {
     const why_wait_t *wait = &w->waits.items[i];
-    if (!wait->is_lock || wait->address != c->address) continue;
-    good = why_weights_add(&waiting, why_stack(w, wait->stack), wait->to_ns - wait->from_ns) &&
-           (!wait->owner || wait->owner == wait->tid || add_owner(w, wait, tick_ns, &h));
+    if (wait->is_lock && wait->address == c->address)
+      good = why_weights_add(&waiting, why_stack(w, wait->stack), wait->to_ns - wait->from_ns);
   }
-  if (good && h.idle_ns * 4 < h.known_ns + 1) describe_convoy(c, &waiting, &h, out);
+  for (size_t i = 0; i < w->waits.count && good; i++) {
+    const why_wait_t *wait = &w->waits.items[i];
+    if (wait->is_lock && wait->address == c->address && wait->owner && wait->owner != wait->tid)
+      good = add_owner(w, wait, &waiting, tick_ns, &h);
+  }
+  if (good && h.idle_ns * 4 < h.known_ns + 1) describe_convoy(w, c, &waiting, &h, out);
   why_weights_free(&h.weights);
   why_weights_free(&waiting);
 }

@@ -111,17 +111,42 @@ static void find_growth(why_t *w, findings_list_t *out) {
 
 /* ---- temporary allocations ---------------------------------------------------------------- */
 
+/* Whether the own code waits for the allocator, or for the sensor that records its calls. */
+static bool is_in_allocator(const why_stack_t *s) {
+  static const char *const names[] = {"malloc",
+                                      "free",
+                                      "calloc",
+                                      "realloc",
+                                      "cfree",
+                                      "libc_malloc",
+                                      "libc_free",
+                                      "libc_calloc",
+                                      "int_malloc",
+                                      "int_free",
+                                      "libc_realloc",
+                                      "operator new",
+                                      "[sonde]",
+                                      "malloc@plt",
+                                      "free@plt",
+                                      "int_realloc",
+                                      "malloc_consolidate",
+                                      "GI___libc_malloc",
+                                      "GI___libc_free",
+                                      "operator delete",
+                                      "operator new(unsigned long)",
+                                      "operator delete(void*)",
+                                      "operator delete(void*, unsigned long)",
+                                      NULL};
+  return why_calls_any(s, names);
+}
+
 static uint64_t allocator_ticks(why_t *w, uint64_t *all) {
-  static const char *const names[] = {
-      "malloc",       "free",     "calloc",       "realloc",         "cfree",
-      "int_malloc",   "int_free", "operator new", "operator delete", "malloc_consolidate",
-      "unlink_chunk", NULL};
   uint64_t ticks = 0;
   *all = 0;
   for (size_t i = 0; i < w->ticks.count; i++) {
     const why_tick_t *t = &w->ticks.items[i];
     *all += t->ticks;
-    if (why_calls_any(why_stack(w, t->stack), names)) ticks += t->ticks;
+    if (is_in_allocator(why_stack(w, t->stack))) ticks += t->ticks;
   }
   return ticks;
 }

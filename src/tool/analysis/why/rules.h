@@ -13,11 +13,12 @@
   X(HOT_SHARE, 0.5, "a function with less than half of the time is not the one to change")         \
   X(NOTE_CPU_NS, 0.1e9, "ten samples at 99 Hz: fewer do not name a function")                      \
   X(BUSY_SHARE, 0.5, "a thread that spins uses at least half of a CPU, even on a full machine")    \
-  X(BUSY_NS, 0.2e9, "adaptive locks spin for less than a millisecond")                             \
+  X(BUSY_NS, 0.1e9, "adaptive locks spin for less than a millisecond")                             \
   X(SPIN_SHARE, 0.6, "a busy server spends most of its CPU time outside of poll")                  \
   X(DEADLOCK_NS, 0.25e9, "longer than any hand-over of a lock that was seen on a full machine")    \
   X(CONVOY_SHARE, 0.4, "locks of healthy servers cost their threads a few percent of the time")    \
   X(CONVOY_NS, 0.2e9, "start-up may be serialized for some milliseconds")                          \
+  X(HELD_NS, 60e6, "three looks at 50 Hz that found the same owner in the same call")              \
   X(CONVOY_WAITERS, 2, "a single waiting thread is an order of work, not a crowd")                 \
   X(STALL_NS, 0.1e9, "people notice a delay of 100 ms")                                            \
   X(GROWTH_BYTES, 1e6, "less is the working memory of a small program")                            \
@@ -26,8 +27,16 @@
   X(GROWTH_NS, 0.3e9, "a shorter program is still starting")                                       \
   X(TEMPORARY_SHARE, 0.5, "half of all allocations are freed by the next call")                    \
   X(TEMPORARY_CPU, 0.25, "the allocator uses a quarter of the CPU time; else it does not matter")  \
-  X(WAKEUPS_RATE, 500, "timers of healthy programs fire at most some hundred times a second")      \
-  X(WAKEUP_NS, 20e3, "with more work for each wake-up, the work is the cost and not the wake-up")  \
+  X(WAKEUPS_RATE, 1200, "a timer of a millisecond is not rare in healthy programs")                \
+  X(TIMER_SHARE, 0.7, "the thread waits for time, not for others")                                 \
+  X(WAKEUP_NS, 50e3, "with more work for each wake-up, the work is the cost and not the wake-up")  \
+  X(DESCRIPTORS_LEAST, 24, "a pool of connections has some tens")                                  \
+  X(RSS_BYTES, 8e6, "the first use of libraries and of the heap takes some megabytes")             \
+  X(FRAGMENTED_BYTES, 8e6, "an allocator keeps some megabytes for the next allocation")            \
+  X(FRAGMENTED_SHARE, 0.4, "allocators return memory at the top of the heap, not the rest")        \
+  X(THROTTLED_SHARE, 0.2, "short bursts may be throttled in a healthy program")                    \
+  X(IDLE_SHARE, 0.05, "a program that uses a twentieth of a CPU works")                            \
+  X(IDLE_LASTED, 0.5, "the wait is half of what was observed")                                     \
   X(LOST_SHARE, 0.05, "a twentieth of the time or the events missing changes what a report says")
 
 #define WHY_LIMIT(name, value, reason)                                                             \
@@ -43,6 +52,9 @@ void why_lock_rules(why_t *why, findings_list_t *out);
 void why_cpu_rules(why_t *why, findings_list_t *out);
 void why_stall_rules(why_t *why, findings_list_t *out);
 void why_memory_rules(why_t *why, findings_list_t *out);
+void why_resource_rules(why_t *why, findings_list_t *out);
+void why_call_rules(why_t *why, findings_list_t *out);
+void why_blocked_rules(why_t *why, findings_list_t *out);
 void why_recording_rules(why_t *why, findings_list_t *out);
 
 /* Applies all rules and ranks the findings. */

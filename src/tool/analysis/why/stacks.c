@@ -64,7 +64,7 @@ const why_function_t *why_callee(const why_stack_t *s) {
   return s->owner > 0 ? &s->functions[s->owner - 1] : NULL;
 }
 
-static bool is_any(const char *name, const char *const *names) {
+bool why_is_any(const char *name, const char *const *names) {
   name += strspn(name, "_");
   for (; *names; names++)
     if (!strcmp(name, *names)) return true;
@@ -74,7 +74,7 @@ static bool is_any(const char *name, const char *const *names) {
 bool why_calls_any(const why_stack_t *s, const char *const *names) {
   int end = s->owner < 0 ? s->count : s->owner;
   for (int i = 0; i < end; i++)
-    if (is_any(s->functions[i].name, names)) return true;
+    if (why_is_any(s->functions[i].name, names)) return true;
   return false;
 }
 

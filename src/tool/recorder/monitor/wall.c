@@ -76,7 +76,7 @@ typedef struct watched {
   /* length of the current wait for a CPU; the kernel adds it to runq_ns only when the wait ends */
   uint64_t queued_ns;
   /* the part of these that was written */
-  uint64_t written_run_ns, written_runq_ns, written_seen_ns;
+  uint64_t written_run_ns, written_runq_ns, written_seen_ns, written_slices;
   char name[THREAD_NAME_MAX];
   thread_location_t at;
   /* time and polls at the location `at` that are not written yet */
@@ -145,6 +145,7 @@ static void write_thread(wall_monitor_t *m, monitored_thread_t *t) {
   monitor_writer_value(m->writer, not_written(t->run_ns, &t->written_run_ns));
   monitor_writer_value(m->writer, not_written(t->runq_ns + t->queued_ns, &t->written_runq_ns));
   monitor_writer_text(m->writer, t->name);
+  monitor_writer_value(m->writer, not_written(t->slices, &t->written_slices));
   monitor_writer_end(m->writer);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "report/sections/analyses.h"
 #include "report/sections/coverage.h"
 #include "report/findings.h"
 #include "report/json.h"
@@ -39,6 +40,11 @@ static const audited_t *all_of(const report_t *r, section_state_t *s) {
   if (!s->opened) s->status = audited_open(&s->all, r, s->audit);
   s->opened = true;
   return &s->all;
+}
+
+const audited_t *section_audit_programs(const report_t *r, void *state) {
+  const audited_t *all = all_of(r, state);
+  return ((section_state_t *)state)->status == 0 ? all : NULL;
 }
 
 static bool has_data(const report_t *r, void *state) { return audited_has_data(all_of(r, state)); }

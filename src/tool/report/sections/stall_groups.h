@@ -43,9 +43,6 @@ typedef struct stall_groups {
 /* Makes the groups of STALLS, which must outlive them. False: out of memory. */
 bool stall_groups_make(stall_groups_t *out, const report_t *report, const stalls_t *stalls);
 
-/* The groups of the section `stalls` with this STATE; NULL: out of memory. They live as long as
- * STATE. */
-const stall_groups_t *stall_groups_of_section(const report_t *report, void *state);
 void stall_groups_free(stall_groups_t *groups);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "report/json.h"
+#include "report/sections/analyses.h"
 #include "report/table.h"
 #include "report/tree.h"
 #include "sonde/status.h"
@@ -33,7 +34,7 @@ static const stall_groups_t *groups_of(const report_t *r, state_t *s) {
   return s->grouped ? &s->groups : NULL;
 }
 
-const stall_groups_t *stall_groups_of_section(const report_t *r, void *state) {
+const stall_groups_t *section_stall_groups(const report_t *r, void *state) {
   return groups_of(r, state);
 }
 

@@ -9,6 +9,7 @@
 
 #include "report/json.h"
 #include "report/report.h"
+#include "report/sections/analyses.h"
 
 enum { CURVE = 16, VALUE_BYTES = 32 };
 
@@ -53,6 +54,10 @@ static void end(void *state) {
 static bool add_event(void *state, const record_event_t *e) {
   usage_state_t *s = state;
   return usage_add(&s->usage, s->reader, e);
+}
+
+const usage_t *section_usage_readings(const void *state) {
+  return &((const usage_state_t *)state)->usage;
 }
 
 static bool has_data(const report_t *r, void *state) {

@@ -7,6 +7,7 @@
 
 #include "analysis/malloc/mappings.h"
 #include "report/json.h"
+#include "report/sections/analyses.h"
 #include "report/table.h"
 #include "sonde/status.h"
 
@@ -143,6 +144,8 @@ static json_object *make_json(const report_t *r, void *state) {
 /* ---- the section -------------------------------------------------------------------------- */
 
 static bool add_event(void *state, const record_event_t *e) { return mappings_event(state, e); }
+
+const mappings_t *section_vm_mappings(const void *state) { return state; }
 
 static bool has_data(const report_t *r, void *state) {
   const mappings_t *m = state;

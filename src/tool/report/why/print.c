@@ -17,14 +17,17 @@ typedef struct sense {
   const char *text, *option;
   bool recorded;
 } sense_t;
-enum { SENSES = 5 };
+enum { SENSES = 7 };
 
 static void list_senses(const why_t *w, sense_t out[SENSES]) {
-  const sense_t all[SENSES] = {{"CPU samples", "--sample", w->has_ticks},
-                               {"event loops", "--stall", w->has_stalls},
-                               {"waits", "--wall", w->has_waits},
-                               {"allocations", "--malloc", w->replay != NULL},
-                               {"crashes", NULL, w->reader != NULL}};
+  const sense_t all[SENSES] = {
+      {"CPU samples", "--sample", w->has_ticks},
+      {"event loops", "--stall", w->has_stalls},
+      {"waits", "--wall", w->has_waits},
+      {"allocations", "--malloc", w->replay != NULL},
+      {"sensitive calls", "--audit", w->has_calls},
+      {"descriptors and resident memory", NULL, w->usage && w->usage->is_recorded},
+      {"crashes", NULL, w->reader || w->is_core}};
   memcpy(out, all, sizeof all);
 }
 

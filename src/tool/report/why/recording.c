@@ -7,11 +7,19 @@
 
 #include "analysis/summary/summary.h"
 #include "analysis/why/rules.h"
+#include "report/findings.h"
 #include "report/own_code.h"
+#include "report/sections/analyses.h"
 #include "report/why/why.h"
 
 /* A program in a system folder belongs to a package: its users cannot change it. */
 static bool is_own_file(const char *path, const char *file) {
+  static const char *const interpreters[] = {"python", "libpython", "perl", "libperl",
+                                             "ruby",   "libruby",   "node", "libnode",
+                                             "java",   "libjvm",    NULL};
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  for (const char *const *i = interpreters; *i; i++)
+    if (!strncmp(name, *i, strlen(*i))) return false;
   static const char *const local[] = {"/usr/local/", "/opt/"};
   bool is_local = false;
   for (size_t i = 0; i < sizeof local / sizeof *local; i++)
@@ -97,15 +105,50 @@ static int exit_signal_of(const record_header_t *h) {
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-bool why_report_finish(why_report_t *why, const report_t *r, const stall_groups_t *stalls) {
+/* Calls that the policy does not allow. */
+static bool add_calls(why_t *w, const audited_t *audited) {
+  findings_t found = {0};
+  bool good = findings_make(&found, audited) == 0;
+  for (size_t i = 0; good && i < found.count; i++) {
+    const finding_row_t *row = &found.rows[i];
+    if (row->allowed || row->by->report.reader != w->reader) continue;
+    const record_thread_t *thread = reader_thread(w->reader, row->sighting->stream);
+    why_call_t *c = ARRAY_ADD(w->calls);
+    good = c != NULL;
+    if (good)
+      *c = (why_call_t){.category = row->category->id,
+                        .title = row->category->title,
+                        .level = policy_level_word(row->category->level),
+                        .function = finding_function(row),
+                        .arguments = why_copy_text(w, row->arguments),
+                        .stack = row->sighting->stack,
+                        .tid = thread ? thread->tid : 0,
+                        .count = row->sighting->count,
+                        .first_ns = reader_ns(w->reader, row->sighting->first)};
+  }
+  findings_free(&found);
+  return good;
+}
+
+const report_section_t *const why_sections[WHY_SECTIONS] = {&section_stalls, &section_usage,
+                                                            &section_vm, &section_audit};
+
+bool why_report_finish(why_report_t *why, const report_t *r, void *const *states) {
   why_t *w = &why->facts;
   const record_header_t *h = reader_header(r->reader);
+  const stall_groups_t *stalls = section_stall_groups(r, states[0]);
+  const audited_t *audited = section_audit_programs(r, states[3]);
   w->names = (why_names_t){name_stack, (void *)(uintptr_t)r};
   w->has_ticks = (h->mode & RECORD_SAMPLES) || w->ticks.count;
   w->has_stalls = (h->mode & RECORD_STALLS) != 0;
+  w->has_calls = (h->mode & RECORD_AUDIT) != 0;
   w->exit_signal = exit_signal_of(h);
+  w->usage = section_usage_readings(states[1]);
+  w->mappings = section_vm_mappings(states[2]);
   if (h->mode & RECORD_ANY_BLOCKS) w->replay = r->replay;
-  if (!why_complete(w, r->cpu_time) || (stalls && !add_stalls(w, stalls))) return false;
+  if (!stalls || !audited || !why_complete(w, r->cpu_time) || !add_stalls(w, stalls) ||
+      !add_calls(w, audited))
+    return false;
   why_find(w, &why->findings);
   return !w->failed;
 }

@@ -11,7 +11,6 @@
 
 #include "analysis/why/facts.h"
 #include "report/report.h"
-#include "report/sections/stall_groups.h"
 
 /* The facts and the findings of one recording. It begins as zeros. */
 typedef struct why_report {
@@ -24,9 +23,13 @@ typedef struct why_report {
  * heap. REPORT must outlive WHY. */
 void why_report_start(why_report_t *why, const report_t *report, replay_options_t *window);
 
-/* After the pass: REPORT has its replay and its names, STALLS are complete and may be NULL. Finds
- * what is wrong. False: out of memory. */
-bool why_report_finish(why_report_t *why, const report_t *report, const stall_groups_t *stalls);
+/* The sections whose analyses the rules use. */
+enum { WHY_SECTIONS = 4 };
+extern const report_section_t *const why_sections[WHY_SECTIONS];
+
+/* After the pass: REPORT has its replay and its names, STATES are those of WHY_SECTIONS, which have
+ * received all events and outlive WHY. Finds what is wrong. False: out of memory. */
+bool why_report_finish(why_report_t *why, const report_t *report, void *const *states);
 void why_report_free(why_report_t *why);
 
 /* Whether FUNCTION of the image PATH is code that the user of the program wrote. FILE: of its
