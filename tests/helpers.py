@@ -85,8 +85,12 @@ def compile_c(source, *options, compiler="cc", out=None):
 
 def output_of(*command, **how):
     """What a COMMAND that succeeds prints."""
-    return subprocess.run([str(word) for word in command], check=True, **{
-        "capture_output": True, "text": True, "timeout": TIMEOUT_SECONDS, **how}).stdout
+    done = subprocess.run([str(word) for word in command], check=False, **{
+        "capture_output": True, "text": True, "timeout": TIMEOUT_SECONDS, **how})
+    if done.returncode:
+        print(done.stderr, flush=True)
+        done.check_returncode()
+    return done.stdout
 
 
 # ---- the command -----------------------------------------------------------------------------------
