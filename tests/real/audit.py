@@ -14,7 +14,9 @@ import tempfile
 import time
 
 from helpers import (
-    WORK, child_of, fresh, needs_agent, needs_strace, run_cases, sonde, start_record, try_sonde, write)
+    WORK, child_of, fresh, needs_agent, needs_strace, nothing_missing, report, run_cases, sonde, start_record,
+    try_sonde, write,
+)
 from shared.audits import audit_of, compile_audited, compare_commands, record_audit
 
 needs_agent()
@@ -459,6 +461,39 @@ int main(int argc, char **argv) {
     # Of a process that has run two programs, both are reported.
     wanted = [("MAIN_TOKEN", 1)], [("FORKED_TOKEN", 5)], [("GRANDCHILD_TOKEN", 1)], [("BEFORE_TOKEN", 1), ("MAIN_TOKEN", 1)]
     assert sorted(found) == sorted(wanted), found
+
+
+def a_thread_repeats_no_record_of_an_ended_one():
+    """The first record of each is the same call, at the same place of their first chunks."""
+    program = compile_audited("""
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void *look(void *unused) {
+  (void)unused;
+  return getenv("SAME_TOKEN");
+}
+static void in_threads(int count) {
+  for (int i = 0; i < count; i++) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, look, NULL);
+    pthread_join(thread, NULL);
+  }
+}
+int main(void) {
+  in_threads(12);
+  if (fork() > 0) return wait(NULL) < 0;
+  in_threads(5);
+  return 0;
+}""", "-lpthread")
+    path, done = record_audit([program], "linux", "--follow")
+    assert done.returncode == 0, done
+    calls = []
+    for name in glob.glob(path[:-len(".sonde")] + "*.sonde"):
+        nothing_missing(report(name))
+        calls.append([(r["arguments"], r["calls"]) for r in audit_of(name)["findings"] if r["function"] == "getenv"])
+    assert sorted(calls) == [[('"SAME_TOKEN"', 5)], [('"SAME_TOKEN"', 12)]], calls
 
 
 def what_the_audit_cannot_see_is_said():

@@ -38,7 +38,7 @@ CGO = r"""package main
 import "C"
 import ("fmt"; "sync")
 func main() { var w sync.WaitGroup; var t [4]C.long; for k := range t { w.Add(1); go func(k int) { defer w.Done()
- for i := 0; i < 200; i++ { t[k] += C.work(300000) } }(k) }; w.Wait(); fmt.Println(t[0], t[3]) }"""
+ for i := 0; i < 1200; i++ { t[k] += C.work(300000) } }(k) }; w.Wait(); fmt.Println(t[0], t[3]) }"""
 RUST = r"""use std::collections::HashMap;
 fn main() { let mut m: HashMap<u32, Vec<String>> = HashMap::new(); for i in 0..300000u32 { m.entry(i % 3000).or_default().push(i.to_string()); }
  let h: Vec<_> = (0..4u64).map(|k| std::thread::spawn(move || (0..3_000_000u64).fold(k, |a, b| a.wrapping_mul(31).wrapping_add(b)))).collect();
@@ -129,7 +129,7 @@ PROGRAMS = [
     # programs that they built
     dict(name="c++", command=["./w"], prepare=write("w.cc", C) + "g++ -O2 -g w.cc -o w"),
     dict(name="rust", command=["./w"], packages="rustc", prepare=write("w.rs", RUST) + "rustc -O w.rs -o w"),
-    dict(name="go", command=["./w"], packages="golang-go", prepare=write("w.go", GO) + "HOME=$PWD go build -o w w.go"),
+    dict(name="go", command="exec ./w", packages="golang-go", prepare=write("w.go", GO) + "HOME=$PWD go build -o w w.go"),
     dict(name="cgo", command=["./w"], packages="golang-go", prepare=write("w.go", CGO) + "HOME=$PWD go build -o w w.go"),
     dict(name="haskell", command=["./w", "+RTS", "-N2"], packages="ghc", prepare=write("w.hs", HASKELL) + "ghc -O -threaded -rtsopts w.hs -o w"),
     dict(name="ocaml", command=["./w"], packages="ocaml-nox", prepare=write("w.ml", OCAML) + "ocamlfind ocamlopt w.ml -o w 2>/dev/null || ocamlopt w.ml -o w"),
@@ -142,7 +142,7 @@ PROGRAMS = [
          prepare=write("w.c", SANITIZED) + "gcc -g w.c -o w -lpthread", counted=False),
     dict(name="tcmalloc", command=["sh", "-c", "LD_PRELOAD=$LD_PRELOAD:libtcmalloc_minimal.so.4 exec ./w"], packages="libtcmalloc-minimal4",
          prepare=write("w.c", SANITIZED) + "gcc -g w.c -o w -lpthread", counted=False),
-    dict(name="static", command=["./w"], prepare=write("w.c", SANITIZED) + "gcc -g -static w.c -o w -lpthread", counted=False),
+    dict(name="static", command="exec ./w", prepare=write("w.c", SANITIZED) + "gcc -g -static w.c -o w -lpthread", counted=False),
     # tools
     dict(name="sqlite3", command=["sqlite3", ":memory:", SQL], packages="sqlite3"),
     dict(name="git", command="git init -q . && git add words && git -c user.name=a -c user.email=a@b commit -qm w && git gc -q && git cat-file -p HEAD:words | md5sum && rm -rf .git",
@@ -198,7 +198,7 @@ PROGRAMS = [
          prepare="printf 'defaults\\n mode http\\n timeout client 5s\\n timeout server 5s\\n timeout connect 5s\\nlisten l\\n bind 127.0.0.1:7414\\n http-request return status 200 content-type text/plain string hello\\n' > h.cfg",
          clients=["for i in $(seq 1 300); do curl -s http://127.0.0.1:7414/; done | md5sum"]),
     dict(name="squid", command="exec squid -N -f $PWD/s.conf", packages="squid curl", port=7415,
-         prepare="printf 'http_port 7415\\nhttp_access allow all\\ncache deny all\\npid_filename none\\ncache_log none\\naccess_log none\\ncoredump_dir none\\ncache_effective_user root\\nshutdown_lifetime 1 seconds\\n' > s.conf",
+         prepare="printf 'http_port 7415\\nhttp_access allow all\\ncache deny all\\npid_filename none\\ncache_log none\\naccess_log none\\ncoredump_dir none\\ncache_effective_user proxy\\nshutdown_lifetime 1 seconds\\n' > s.conf",
          clients=["for i in 1 2 3 4 5; do curl -s -o /dev/null -w '%{http_code}\\n' -x http://127.0.0.1:7415 http://127.0.0.1:1/; done"]),
     dict(name="varnish", command="exec varnishd -F -n $PWD/v -a 127.0.0.1:7416 -b 127.0.0.1:1", packages="varnish curl", port=7416,
          clients=["for i in $(seq 1 50); do curl -s -o /dev/null -w '%{http_code}\\n' http://127.0.0.1:7416/; done"]),
@@ -207,7 +207,7 @@ PROGRAMS = [
          clients=["for i in $(seq 1 50); do SCRIPT_FILENAME=$PWD/p.php REQUEST_METHOD=GET cgi-fcgi -bind -connect 127.0.0.1:7417 | tail -1; echo; done"]),
     dict(name="dnsmasq", command=["dnsmasq", "-k", "-C", "/dev/null", "-p", "7418", "--no-resolv", "--no-hosts", "--address=/x.test/10.0.0.7", "-u", "root"],
          packages="dnsmasq-base dnsutils", port=7418, clients=["for i in 1 2 3 4 5; do dig +short +tcp -p 7418 @127.0.0.1 a$i.x.test; done"]),
-    dict(name="postgres", command="exec runuser -u postgres -- $(ls -d /usr/lib/postgresql/*/bin)/postgres -D $PWD/d -p 7419 -k $PWD", packages="postgresql", port=7419, stop=2,
+    dict(name="postgres", command="exec setpriv --reuid postgres --regid postgres --clear-groups $(ls -d /usr/lib/postgresql/*/bin)/postgres -D $PWD/d -p 7419 -k $PWD", packages="postgresql", port=7419, stop=2,
          prepare="mkdir d && chown postgres . d && runuser -u postgres -- $(ls -d /usr/lib/postgresql/*/bin)/initdb -D $PWD/d >/dev/null",
          clients=["runuser -u postgres -- sh -c 'pgbench -h $PWD -p 7419 -i -q postgres >/dev/null 2>&1; pgbench -h $PWD -p 7419 -c 4 -t 1000 -S postgres | grep processed; psql -h $PWD -p 7419 -tc \"select count(*) from pgbench_accounts\" postgres'"]),
     dict(name="mariadb", command="exec mariadbd --no-defaults --user=root --datadir=$PWD/d --socket=$PWD/s --port=7420 --pid-file=$PWD/p", packages="mariadb-server", port=7420,

@@ -31,7 +31,7 @@ typedef struct verdict {
 
 /* A record of the open chunk; offsets from the start of the chunk. */
 typedef struct repeatable {
-  uint32_t sequence;     /* of the chunk, + 1; 0: empty */
+  uint64_t open_time;    /* of the chunk, which a forked child's first one has not; 0: empty */
   uint32_t record, body; /* a chunk may be larger than 64 KB */
   uint16_t size, policy;
 } repeatable_t;
@@ -208,10 +208,10 @@ static const repeatable_t *repeated(stream_t *s, level_t *level, const uint8_t *
                                     uint32_t size) {
   const uint8_t *chunk = (const uint8_t *)s->chunk;
   repeatable_t *p = &level->places[hash_of(body, size, size) % PLACES];
-  if (p->sequence == s->sequence + 1 && p->size == size && p->policy == policy_number &&
+  if (p->open_time == s->open_time && p->size == size && p->policy == policy_number &&
       !memcmp(chunk + p->body, body, size))
     return p;
-  *p = (repeatable_t){.sequence = s->sequence + 1,
+  *p = (repeatable_t){.open_time = s->open_time,
                       .record = (uint32_t)(s->next - chunk),
                       .body = (uint32_t)(body - chunk),
                       .size = (uint16_t)size,
