@@ -21,6 +21,14 @@ int main(int argc, char **argv) {{
   return argc > 1 ? execv(argv[1], argv + 1) : 0;
 }}
 """
+# Statically linked it has no agent, so it shows what programs inherit.
+LIST_DESCRIPTORS = """
+#include <fcntl.h>
+#include <stdio.h>
+int main(void) {
+  for (int fd = 0; fd < 4096; fd++) if (fcntl(fd, F_GETFD) >= 0) printf("%d\\n", fd);
+}
+"""
 PROGRAM = compile_c(SOURCE)
 os.chmod(PROGRAM, 0o755)
 
@@ -91,9 +99,32 @@ def a_pid_namespace(folder):
 
 
 def a_network_namespace(folder):
-    """The recorder's socket cannot be reached there, and the list says so."""
+    """The recorder binds its socket there, too. A program there inherits no descriptor."""
     _can("unshare", "-Urn", "true")
-    rows, done = _run(folder, "sh", "-c", f"unshare -Urn {PROGRAM}; true")
+    lister = compile_c(LIST_DESCRIPTORS, "-static")
+    rows, done = _run(folder, "sh", "-c", f"unshare -Urn {PROGRAM}; unshare -Urn sh -c '{lister}; {PROGRAM}'; true")
+    assert len(_rows(rows)) == 2 and all(row.get("file") for row in _rows(rows)), rows
+    assert done.stdout == output_of("unshare", "-Urn", lister), done
+
+
+def a_network_namespace_of_root(folder):
+    _root()
+    _can("unshare", "-n", "true")
+    _recorded(_run(folder, "sh", "-c", f"unshare -n {PROGRAM}; true")[0])
+
+
+def a_sandbox_that_unshares_everything(folder):
+    """bwrap makes its namespaces by clone(2), and closes descriptors."""
+    _can("bwrap", "--ro-bind", "/", "/", "--unshare-all", "--proc", "/proc", "--dev", "/dev", "true")
+    _recorded(_run(folder, "bwrap", "--ro-bind", "/", "/", "--unshare-all", "--proc", "/proc", "--dev", "/dev", PROGRAM)[0])
+
+
+def a_process_that_closed_all_descriptors(folder):
+    """It cannot call the recorder, and the list has the reason."""
+    _can("unshare", "-Urn", "true")
+    script = f"import os\nos.closerange(3, 4096)\nos.unshare(0x50000000)\nos.execv('{PROGRAM}', ['{PROGRAM}'])"
+    script = script.replace("os.unshare(0x50000000)", "import ctypes; assert not ctypes.CDLL(None).unshare(0x50000000)")
+    rows, done = _run(folder, "sh", "-c", f'/usr/bin/python3 -c "{script}"; true')
     (row,) = [row for row in rows if "not_recorded" in row]
     assert "network namespace" in row["not_recorded"] and "network namespace" in done.stderr, (row, done.stderr)
 

@@ -88,9 +88,9 @@ bool follow_is_on(void);
 
 /* If children are followed: a forked child requests its recording at once. After libc's start. */
 void follow_forks(void);
-/* Sends REQUEST to the recorder and waits until it has read it. Returns false if the recorder
+/* Sends the request TEXT to the recorder and waits until it has read it. Returns false if the recorder
  * cannot be reached. */
-bool follow_notify(const char *request);
+bool follow_notify(const char *text);
 
 /* Requests a descriptor of the agent's file from the recorder; negative on failure. */
 int follow_open_agent(void);

@@ -12,6 +12,7 @@
  */
 #include "agent/agent.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "agent/seccomp.h"
@@ -31,6 +32,42 @@ static bool copy(char *out, const char *from, uint64_t size, uint64_t room) {
   return true;
 }
 
+/* ---- requests ------------------------------------------------------------------------------- */
+
+/* The socket for calls from another network namespace. A program that closes all descriptors closes
+ * it, too, and may use its number again. */
+static struct {
+  int fd;
+  os_file_id_t id;
+} calls = {.fd = -1};
+
+/* Connects it while the recorder can be reached; a forked child has its parent's. */
+static void open_calls(void) {
+  char name[SHM_SOCKET_MAX + sizeof SETTINGS_CALLS];
+  *text_append(text_append(name, recorder.socket), SETTINGS_CALLS) = 0;
+  calls.fd = os_socket_calls(name);
+  if (!os_file_id(calls.fd, &calls.id)) calls.fd = -1;
+}
+
+static bool calls_are_open(void) {
+  os_file_id_t id;
+  return os_file_id(calls.fd, &id) && id.device == calls.id.device && id.inode == calls.id.inode;
+}
+
+/* Sends REQUEST to the recorder and reads its answer. In another network namespace the recorder has
+ * to bind its socket first: each attempt waits 2 ms, and all at most two seconds. */
+static ssize_t request(const char *text, char *answer, size_t size) {
+  const uint32_t never = 0;
+  ssize_t n = settings_request(recorder.socket, recorder.token, text, answer, size);
+  if (n != -ECONNREFUSED || !calls_are_open() || os_socket_call(calls.fd, recorder.token) < 0)
+    return n;
+  for (int attempts = 1000; attempts > 0 && n == -ECONNREFUSED; attempts--) {
+    (void)os_futex_wait(&never, 0, 2000000);
+    n = settings_request(recorder.socket, recorder.token, text, answer, size);
+  }
+  return n;
+}
+
 bool follow_in(const char *text) {
   settings_t settings;
   return settings_read(text, &settings) && settings.follow;
@@ -38,9 +75,9 @@ bool follow_in(const char *text) {
 
 bool follow_is_on(void) { return recorder.follow; }
 
-bool follow_notify(const char *request) {
+bool follow_notify(const char *text) {
   char answer[64];
-  return settings_request(recorder.socket, recorder.token, request, answer, sizeof answer) >= 0;
+  return request(text, answer, sizeof answer) >= 0;
 }
 
 int follow_open_agent(void) {
@@ -50,7 +87,7 @@ int follow_open_agent(void) {
 /* Requests a recording of this process. */
 static bool request_recording(char *own, uint64_t room) {
   char reply[SETTINGS_MAX];
-  ssize_t n = settings_request(recorder.socket, recorder.token, "follow", reply, sizeof reply - 1);
+  ssize_t n = request("follow", reply, sizeof reply - 1);
   static const char good[] = "ok\nsettings ";
   if (n <= (ssize_t)sizeof good || memcmp(reply, good, sizeof good - 1) != 0) return false;
   uint64_t size = (uint64_t)n - (sizeof good - 1);
@@ -128,7 +165,10 @@ static bool is_recorded_process(void) {
 
 bool follow_settings(const char *text, char *own, uint64_t room) {
   if (!settings_read(text, &recorder)) return false;
-  if (recorder.follow) writer_on_fork = join;
+  if (recorder.follow) {
+    writer_on_fork = join;
+    open_calls();
+  }
   if (is_recorded_process()) return copy(own, text, text_length(text), room);
   return follow_is_on() && request_recording(own, room);
 }

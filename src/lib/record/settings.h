@@ -15,6 +15,10 @@
 #include "os/os.h"
 #include "record/shm.h"
 
+/* Behind SOCKET: the name of the datagram socket to which an agent in another network namespace
+ * sends TOKEN (recorder/networks.h). */
+#define SETTINGS_CALLS "/calls"
+
 /* In place of a descriptor's number: the agent's file. */
 #define SETTINGS_AGENT UINT32_MAX
 

@@ -20,6 +20,7 @@
 #include "base/message.h"
 #include "base/parse.h"
 #include "record/settings.h"
+#include "recorder/follow.h"
 #include "sensor/sensor_table.h"
 
 #define REPLY_MAX (1u << 20)
@@ -102,6 +103,7 @@ void control_open(control_t *c, recording_t *recording, const char *path, pid_t 
 
 void control_name(const control_t *c, char *out) {
   struct sockaddr_un address;
+  if (c->listener) c = c->listener;
   (void)make_address(&address, geteuid(), c->pid);
   snprintf(out, CONTROL_NAME_MAX, "%.79s", c->fd < 0 ? "" : address.sun_path + 1);
 }
@@ -165,28 +167,33 @@ static void send_reply(control_t *c, int fd, char *line) {
   free(text);
 }
 
-/* The request in LINE after "token TOKEN "; NULL if there is none or another token. */
-static char *after_token(const control_t *c, char *line) {
+/* The request in LINE after "token TOKEN ", where *C is set to the recording with this token: its
+ * own or that of a child. NULL: there is no token, or another one. */
+static char *after_token(control_t **c, char *line) {
   static const char word[] = "token ";
-  size_t n = strlen(c->token);
-  if (!n || strncmp(line, word, strlen(word)) != 0) return NULL;
-  line += strlen(word);
-  return !strncmp(line, c->token, n) && line[n] == ' ' ? line + n + 1 : NULL;
+  if (strncmp(line, word, strlen(word)) != 0) return NULL;
+  char *token = line + strlen(word), *end = strchr(token, ' ');
+  if (!end || end == token) return NULL;
+  *end = 0;
+  if (strcmp(token, (*c)->token) != 0) *c = (*c)->follow ? follow_find((*c)->follow, token) : NULL;
+  return *c ? end + 1 : NULL;
 }
 
 /* The recorder's user and root are served; another user's process is if it knows the token. */
 static void serve_line(control_t *c, int fd, char *line, const struct ucred *who) {
-  char *request = after_token(c, line);
-  c->client_pid = who->pid;
-  if (request)
-    send_reply(c, fd, request);
-  else if (who->uid == geteuid() || who->uid == 0)
-    send_reply(c, fd, line);
+  control_t *served = c;
+  char *request = after_token(&served, line);
+  if (!request && (who->uid != geteuid() && who->uid != 0)) return;
+  if (!request) served = c;
+  served->client_pid = who->pid;
+  send_reply(served, fd, request ? request : line);
 }
 
-void control_serve(control_t *c) {
+void control_serve(control_t *c) { control_serve_on(c, c->fd); }
+
+void control_serve_on(control_t *c, int listening_fd) {
   struct ucred who = {0};
-  int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
+  int fd = accept4(listening_fd, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0) return;
   set_timeout(fd, 1);
   char line[CONTROL_LINE_MAX + 1];

@@ -44,6 +44,9 @@ typedef struct control {
   /* of the program */
   pid_t pid;
   char token[SHM_TOKEN_MAX];
+  /* whose socket the agent uses; NULL: its own. Agents of children use the program's: in another
+   * network namespace there is no other one. */
+  const struct control *listener;
   /* who sent the current request */
   pid_t client_pid;
   /* a descriptor that the reply carries; -1: none */
@@ -86,11 +89,14 @@ CONTROL_TABLE(CONTROL_DECLARE)
 /* Listens for requests about the program PID. On failure prints why; recording continues. */
 void control_open(control_t *control, recording_t *recording, const char *path, pid_t pid);
 
-/* Accepts and serves one request, if there is one. Waits at most a second for a slow client. */
+/* Accepts and serves one request, if there is one, from its socket or from LISTENING_FD. Waits at
+ * most a second for a slow client. */
 void control_serve(control_t *control);
+void control_serve_on(control_t *control, int listening_fd);
 void control_close(control_t *control);
 
-/* Writes the socket's abstract name to OUT, at most CONTROL_NAME_MAX bytes; "" without a socket. */
+/* Writes the abstract name of the socket that the agent uses to OUT, at most CONTROL_NAME_MAX
+ * bytes; "" without a socket. */
 void control_name(const control_t *control, char *out);
 
 /* Writes the settings of the recording for the agent, with FOLLOW for its children, too. */

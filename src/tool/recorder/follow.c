@@ -65,6 +65,8 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   recording_set_tracing(&c->recording, load_relaxed(&main->trace_generation) & 1);
   control_open(&c->control, &c->recording, c->path, pid);
   c->control.agent_fd = -1;
+  c->control.listener = f->main;
+  control_name(&c->control, c->recording.control->recorder_name);
   monitors_start(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
   c->next = f->first;
   f->first = c;
@@ -84,6 +86,12 @@ bool follow_child(follow_t *f, pid_t pid, char *settings, size_t size, char *err
   }
   control_settings(&c->control, false, settings, size);
   return true;
+}
+
+control_t *follow_find(const follow_t *f, const char *token) {
+  for (followed_t *c = f->first; c; c = c->next)
+    if (!c->ended && !strcmp(c->control.token, token)) return &c->control;
+  return NULL;
 }
 
 void follow_poll(const follow_t *f, struct pollfd *fds) {

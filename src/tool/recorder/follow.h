@@ -34,6 +34,9 @@ typedef struct follow {
 bool follow_child(follow_t *follow, pid_t pid, char *settings, size_t size, char *error,
                   size_t error_size);
 
+/* The child's recording with TOKEN; NULL: there is none. */
+control_t *follow_find(const follow_t *follow, const char *token);
+
 /* Fills FDS with two descriptors a child, 2 * COUNT in all, for poll. */
 void follow_poll(const follow_t *follow, struct pollfd *fds);
 

@@ -284,6 +284,11 @@ void processes_scan_unrecorded(processes_t *p) {
   }
 }
 
+void processes_pids(const processes_t *p, pid_t *pids) {
+  for (size_t i = 0; i < p->running.count; i++)
+    pids[i] = running(p, i)->pid;
+}
+
 void processes_poll(const processes_t *p, struct pollfd *fds) {
   for (size_t i = 0; i < p->running.count; i++)
     if (running(p, i)->pidfd >= 0)

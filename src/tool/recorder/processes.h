@@ -95,6 +95,9 @@ void processes_scan(processes_t *processes);
 /* Searches only for children of processes without the agent. */
 void processes_scan_unrecorded(processes_t *processes);
 
+/* Writes the running.count processes that run to PIDS. */
+void processes_pids(const processes_t *processes, pid_t *pids);
+
 /* Fills WATCHED descriptors for poll; afterwards handles those of the COUNT that are ready. */
 void processes_poll(const processes_t *processes, struct pollfd *fds);
 void processes_serve(processes_t *processes, const struct pollfd *fds, size_t count);

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -21,6 +22,7 @@
 #include "recorder/monitor/coverage.h"
 #include "recorder/monitor/cpu.h"
 #include "recorder/monitors.h"
+#include "recorder/networks.h"
 #include "recorder/notes.h"
 #include "recorder/preload_check.h"
 #include "recorder/process_facts.h"
@@ -45,6 +47,7 @@ typedef struct recorder {
   monitor_options_t monitor_options;
   follow_t follow;
   processes_t processes;
+  networks_t networks;
   /* of the command, and of the children that it has waited for */
   bool had_children;
   uint64_t children_cpu_ns, own_cpu_ns;
@@ -127,9 +130,19 @@ static void make_settings(recorder_t *s, char **command) {
                          .limit_bytes = s->options->limit_bytes,
                          .monitor_options = &s->monitor_options};
   s->control.follow = &s->follow;
+  networks_open(&s->networks, s->recording.control->recorder_name, s->control.token);
 }
 
 /* ---- while it runs ------------------------------------------------------------------------ */
+
+/* Processes without the agent may yet start others in their namespace. */
+static void leave_networks(recorder_t *s) {
+  pid_t *pids = s->networks.count ? malloc(s->processes.running.count * sizeof *pids) : NULL;
+  if (!pids) return;
+  processes_pids(&s->processes, pids);
+  networks_keep(&s->networks, pids, s->processes.running.count);
+  free(pids);
+}
 
 static void refresh(recorder_t *s) {
   uint64_t now = recording_now_ns(&s->recording);
@@ -141,6 +154,7 @@ static void refresh(recorder_t *s) {
   if (!s->control.follow) return;
   follow_refresh(s->control.follow);
   processes_scan(&s->processes);
+  leave_networks(s);
 }
 
 static void end_status_line(recorder_t *s) {
@@ -153,14 +167,20 @@ static void serve(recorder_t *s) {
   follow_t *follow = s->control.follow;
   size_t followed = follow ? 2 * follow->count : 0, watched = follow ? s->processes.watched : 0;
   const struct timespec second = {.tv_sec = 1}, moment = {.tv_nsec = PROCESSES_SCAN_MS * 1000000};
-  struct pollfd fds[1 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX];
+  struct pollfd fds[1 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX + NETWORKS_POLLS];
+  struct pollfd *networks = fds + 1 + followed + watched;
   fds[0] = (struct pollfd){.fd = s->control.fd, .events = POLLIN};
   if (follow) follow_poll(follow, fds + 1);
   if (watched) processes_poll(&s->processes, fds + 1 + followed);
-  int ready = ppoll(fds, 1 + followed + watched, watched ? &moment : &second, &s->waiting);
+  size_t listening = follow ? networks_poll(&s->networks, networks) : 0;
+  int ready =
+      ppoll(fds, 1 + followed + watched + listening, watched ? &moment : &second, &s->waiting);
   if (ready > 0 && follow) follow_serve(follow, fds + 1);
   if (ready > 0) processes_serve(&s->processes, fds + 1 + followed, watched);
   if (ready > 0 && fds[0].revents) control_serve(&s->control);
+  for (size_t i = 1; ready > 0 && i < listening; i++)
+    if (networks[i].revents) control_serve_on(&s->control, networks[i].fd);
+  if (ready > 0 && listening && networks[0].revents) networks_answer(&s->networks);
   refresh(s);
 }
 
@@ -275,6 +295,7 @@ static int run(recorder_t *s, char **command_line) {
     list_processes(s, is_kept);
   }
   processes_free(&s->processes);
+  if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
   return error ? result : signals_end_as(status);

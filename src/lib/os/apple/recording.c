@@ -117,6 +117,16 @@ int os_socket_descriptor(const char *name, const char *text) {
   return -ENOSYS;
 }
 
+int os_socket_calls(const char *name) {
+  (void)name;
+  return -1;
+}
+
+int os_socket_call(int fd, const char *text) {
+  (void)fd, (void)text;
+  return -1;
+}
+
 uint64_t os_file_size_limit(void) {
   struct rlimit limit;
   int saved = errno;

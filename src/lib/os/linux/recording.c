@@ -84,8 +84,8 @@ int os_file_punch(int fd, uint64_t offset, uint64_t size) {
   return (int)call4(fallocate, fd, 3 /* KEEP_SIZE | PUNCH_HOLE */, offset, size);
 }
 
-/* Connects to the socket NAME and sends TEXT. Returns the connection or a negative errno. */
-static int send_request(const char *name, const char *text) {
+/* Connects FD to the socket with the abstract name NAME. */
+static long connect_to(int fd, const char *name) {
   struct {
     uint16_t family;
     char path[108];
@@ -93,16 +93,22 @@ static int send_request(const char *name, const char *text) {
   uint32_t n = 0;
   for (; name[n] && n + 1 < sizeof address.path; n++)
     address.path[n + 1] = name[n];
+  return call3(connect, fd, &address, sizeof address.family + 1 + n);
+}
+
+static long send_text(int fd, const char *text) {
+  return call6(sendto, fd, text, text_length(text), MSG_NOSIGNAL, 0, 0);
+}
+
+/* Connects to the socket NAME and sends TEXT. Returns the connection or a negative errno. */
+static int send_request(const char *name, const char *text) {
   const int64_t patience[2] = {2, 0};
   int fd = (int)call3(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
   (void)call5(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, patience, sizeof patience);
   (void)call5(setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, patience, sizeof patience);
-  size_t length = 0;
-  while (text[length])
-    length++;
-  long status = call3(connect, fd, &address, sizeof address.family + 1 + n);
-  if (status == 0) status = call6(sendto, fd, text, length, MSG_NOSIGNAL, 0, 0);
+  long status = connect_to(fd, name);
+  if (status == 0) status = send_text(fd, text);
   if (status >= 0) return fd;
   os_close(fd);
   return (int)status;
@@ -143,6 +149,15 @@ int os_socket_descriptor(const char *name, const char *text) {
   os_close(connection);
   return as_high(fd);
 }
+
+int os_socket_calls(const char *name) {
+  int fd = as_high((int)call3(socket_calls, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (fd >= HIGH_DESCRIPTOR && connect_to(fd, name) == 0) return fd;
+  if (fd >= 0) os_close(fd);
+  return -1;
+}
+
+int os_socket_call(int fd, const char *text) { return send_text(fd, text) < 0 ? -1 : 0; }
 
 ssize_t os_read_link(const char *path, char *out, size_t size) {
   if (size == 0) return -EINVAL;

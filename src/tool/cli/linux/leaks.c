@@ -2,7 +2,7 @@
  *
  * sonde leaks: lists unreachable blocks of a running program, or the references to one block.
  *
- * The program's recorder copies the program (recorder/leaks_client.h). The recording shows which
+ * The program's recorder copies the program (cli/linux/leaks_client.h). The recording shows which
  * blocks were live then; the copy searches its memory for references to them.
  */
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "cli/cli.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
-#include "recorder/leaks_client.h"
+#include "cli/linux/leaks_client.h"
 #include "report/json.h"
 #include "report/leaks/leaks.h"
 #include "sonde/status.h"

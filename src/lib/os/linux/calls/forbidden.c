@@ -53,6 +53,7 @@ static void add_dependent(call_set_t *s) {
         has[CALL_openat_task] = has[CALL_socket] = true;
   if (has[CALL_close]) has[CALL_openat_write] = has[CALL_memfd_create] = true;
   if (has[CALL_connect] || has[CALL_sendto]) has[CALL_socket] = true;
+  if (has[CALL_close] || has[CALL_connect]) has[CALL_socket_calls] = true;
 }
 
 static filter_call_t call_of(uint32_t row) {

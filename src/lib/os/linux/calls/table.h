@@ -69,6 +69,7 @@
   X(ioctl_map, SYS_ioctl, "the mapping of an address", ANY, 0xc0686611, ANY)                       \
   /* the recorder's socket */                                                                      \
   X(socket, SYS_socket, "ask the recorder", AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)                   \
+  X(socket_calls, SYS_socket, "call the recorder", AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC)             \
   X(setsockopt, SYS_setsockopt, "ask the recorder", ANY, SOL_SOCKET, ANY, ANY, 16)                 \
   X(recvmsg, SYS_recvmsg, "ask the recorder", ANY, ANY, MSG_CMSG_CLOEXEC)                          \
   X(getsockopt, SYS_getsockopt, "restart an interrupted call", ANY, SOL_SOCKET, ANY, ANY, ANY)     \

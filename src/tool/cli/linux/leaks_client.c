@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "recorder/leaks_client.h"
+#include "cli/linux/leaks_client.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

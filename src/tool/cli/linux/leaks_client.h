@@ -6,8 +6,8 @@
  * The program is paused only while it is copied. The copy searches its own memory, so neither side
  * needs the right to ptrace.
  */
-#ifndef SONDE_RECORDER_LEAKS_CLIENT_H
-#define SONDE_RECORDER_LEAKS_CLIENT_H
+#ifndef SONDE_CLI_LINUX_LEAKS_CLIENT_H
+#define SONDE_CLI_LINUX_LEAKS_CLIENT_H
 
 #include <stdbool.h>
 #include <stdint.h>
