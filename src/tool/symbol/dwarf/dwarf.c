@@ -59,6 +59,11 @@ typedef struct unit_reader {
   unit_range_t *ranges; /* of the unit, sorted */
   size_t range_count;
   dwarf_names_t names;
+  struct late_scope {
+    uint32_t scope;
+    Dwarf_Die function;
+  } * late; /* scopes that get their names at the end of the unit */
+  size_t late_count, late_capacity;
   bool failed;
 } unit_reader_t;
 
@@ -266,6 +271,20 @@ static uint32_t call_file(unit_reader_t *reading, die_attributes_t *entry) {
   return path ? add_path(reading, path) : 0;
 }
 
+static bool add_late(unit_reader_t *reading, uint32_t scope, const Dwarf_Die *function) {
+  reading->failed |= !ARRAY_GROW(reading->late, reading->late_count, reading->late_capacity);
+  if (!reading->failed)
+    reading->late[reading->late_count++] = (struct late_scope){scope, *function};
+  return !reading->failed;
+}
+
+static void name_late(unit_reader_t *reading) {
+  for (size_t i = 0; i < reading->late_count; i++)
+    reading->facts->scopes[reading->late[i].scope].name =
+        dwarf_name_of_late(&reading->names, &reading->late[i].function);
+  free(reading->late);
+}
+
 /* Adds the scope of DIE. NOT_WANTED: it has no code of the image, or not the address looked up. */
 typedef enum added { ADDED, NO_CODE, NOT_WANTED } added_t;
 static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, uint32_t parent,
@@ -285,7 +304,8 @@ static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, u
       entry.has_origin && !entry.has_linkage_name && dwarf_formref_die(&entry.origin, &origin);
   scope_t scope = {.unit = reading->unit, .entry = found.first};
   scope.name = dwarf_name_of(&reading->names, named_by_origin ? &origin : die);
-  if (named_by_origin && !scope.name) scope.name = dwarf_name_of(&reading->names, die);
+  bool late = reading->names.late;
+  if (named_by_origin && !scope.name && !late) scope.name = dwarf_name_of(&reading->names, die);
   if (inlined) {
     scope.parent = parent;
     scope.call_file = call_file(reading, &entry);
@@ -297,6 +317,7 @@ static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, u
     reading->failed = true;
     return NOT_WANTED;
   }
+  if (late && !add_late(reading, *index, named_by_origin ? &origin : die)) return NOT_WANTED;
   found.scope = *index;
   visit_ranges(reading, die, &entry, add_range, &found);
   return ADDED;
@@ -309,10 +330,11 @@ static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent
     Dwarf_Die child;
     uint32_t index, inner = parent;
     size_t path_size = reading->names.path_size;
+    Dwarf_Die function = reading->names.function;
     int tag = dwarf_tag(die);
     switch (tag) {
     case DW_TAG_subprogram:
-      if (path_size) dwarf_names_note(&reading->names, die);
+      if (path_size || function.addr) dwarf_names_note(&reading->names, die);
       /* fall through */
     case DW_TAG_inlined_subroutine:
       switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
@@ -321,6 +343,7 @@ static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent
       case NOT_WANTED: continue;
       }
       reading->names.path_size = 0;
+      if (tag == DW_TAG_subprogram) reading->names.function = *die;
       break;
     case DW_TAG_namespace:
     case DW_TAG_module:
@@ -336,6 +359,7 @@ static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent
     }
     if (dwarf_child(die, &child) == 0) read_entries(reading, &child, inner, depth + 1);
     reading->names.path_size = path_size;
+    reading->names.function = function;
   } while (!reading->failed && dwarf_siblingof(die, die) == 0);
 }
 
@@ -463,7 +487,9 @@ bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only
     reading.file_count = 0;
   Dwarf_Die child, *functions = unit->split.addr ? &unit->split : &unit->die;
   reading.names.cu = functions->cu;
+  reading.names.searches = only != NULL;
   if (dwarf_child(functions, &child) == 0) read_entries(&reading, &child, 0, 0);
+  name_late(&reading);
   dwarf_names_free(&reading.names);
   return !reading.failed && !reading.names.failed;
 }

@@ -6,7 +6,8 @@
  * Both names may be in the abstract instance or the declaration that the function's entry refers
  * to. Each such entry is looked up once, because units repeat the same inline functions. Compilers
  * give no linkage name to functions local to a file; these get the names of their namespaces and
- * classes as a prefix.
+ * classes as a prefix. Lambdas have none, either: that of the function `run` is
+ * run(int)::{lambda#1}::operator(), numbered as in linkage names.
  *
  * The table stores keys and values in its slots. base/hash.h would add a memory access per look-up,
  * and building an index does one per inlined function.
@@ -31,7 +32,10 @@ typedef struct dwarf_names {
   size_t count, used;
   char path[1024]; /* the namespaces and classes around the current entry: "a::b::" */
   size_t path_size;
-  bool failed; /* memory ran out */
+  Dwarf_Die function; /* that contains them; addr NULL: none */
+  bool searches;      /* only a part of the unit is read: names of other entries are searched */
+  bool late;          /* set by dwarf_name_of: the entry may get its name later in the unit */
+  bool failed;        /* memory ran out */
 } dwarf_names_t;
 
 /* For dwarf_new_oom_handler: libdw cannot return from a failed allocation. Prints an error and ends
@@ -40,8 +44,12 @@ void dwarf_out_of_memory(void) __attribute__((noreturn));
 
 void dwarf_names_free(dwarf_names_t *names);
 
-/* The name of the function DIE as an offset in the strings; 0: none. */
+/* The name of the function DIE as an offset in the strings; 0: none. Sets names->late for the call
+ * of a lambda whose entry, which says in which function it is, was not noted yet. */
 uint32_t dwarf_name_of(dwarf_names_t *names, Dwarf_Die *die);
+
+/* The same at the end of the unit. */
+uint32_t dwarf_name_of_late(dwarf_names_t *names, Dwarf_Die *die);
 
 /* Stores the qualified name of the function DIE inside namespaces or classes if it has no linkage
  * name. Entries that refer to DIE do not show its scopes. */
