@@ -19,7 +19,7 @@ install(FILES ${CMAKE_BINARY_DIR}/sonde.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
 
 set(SONDE_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/sonde)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sonde-config.cmake.in ${CMAKE_BINARY_DIR}/sonde-config.cmake
-  INSTALL_DESTINATION ${SONDE_CONFIG_DIR} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
+  INSTALL_DESTINATION ${SONDE_CONFIG_DIR} PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/sonde-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/sonde-config.cmake ${CMAKE_BINARY_DIR}/sonde-config-version.cmake
   DESTINATION ${SONDE_CONFIG_DIR})
@@ -29,3 +29,8 @@ include(${PROJECT_SOURCE_DIR}/cmake/manual.cmake)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE)
+
+# What makes tests fail on leaks, stalls, budgets and new sensitive calls, for CTest and pytest.
+install(FILES ${PROJECT_SOURCE_DIR}/glue/sonde-test.cmake DESTINATION ${SONDE_CONFIG_DIR})
+install(FILES ${PROJECT_SOURCE_DIR}/glue/sonde_gate.py ${PROJECT_SOURCE_DIR}/glue/sonde_pytest.py
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/sonde)

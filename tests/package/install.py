@@ -24,7 +24,7 @@ def _install():
 def _environment():
     pkgconfig = next(PREFIX.rglob("sonde.pc")).parent
     return {**os.environ, "PKG_CONFIG_PATH": str(pkgconfig), "LD_LIBRARY_PATH": str(pkgconfig.parent),
-            "CMAKE_PREFIX_PATH": str(PREFIX)}
+            "CMAKE_PREFIX_PATH": str(PREFIX), "SONDE": str(PREFIX / "bin/sonde")}
 
 
 def built(folder, *commands):
@@ -61,7 +61,7 @@ def command():
 
 
 def find_package(folder):
-    return built(folder, ["cmake", "-G", "Ninja", "-S", str(CONSUMER), "-B", "."], ["cmake", "--build", "."])
+    return built(folder, ["cmake", "-G", "Ninja", "-S", str(CONSUMER), "-B", "."], ["cmake", "--build", "."], ["ctest"])
 
 
 def find_package_refuses_other_versions(folder):

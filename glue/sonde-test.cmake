@@ -1,0 +1,23 @@
+# sonde_add_test(NAME name COMMAND command… [LEAKED bytes] [ALLOCATED bytes] [ALLOCATIONS n] [STALL ms] [CALLS baseline])
+#
+# As add_test, but CTest runs COMMAND under `sonde record`. The test fails if COMMAND fails or exceeds a limit, and prints
+# the finding. sonde_gate.py documents the limits. The variable SONDE_GATE names that program.
+function(sonde_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 gate "" "NAME;LEAKED;ALLOCATED;ALLOCATIONS;STALL;CALLS" "COMMAND")
+  set(limits "")
+  foreach(limit LEAKED ALLOCATED ALLOCATIONS STALL CALLS)
+    if(DEFINED gate_${limit})
+      string(TOLOWER ${limit} option)
+      list(APPEND limits --${option} ${gate_${limit}})
+    endif()
+  endforeach()
+  if(NOT limits OR NOT gate_NAME OR NOT gate_COMMAND OR gate_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "sonde_add_test takes NAME, COMMAND and at least one limit")
+  endif()
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  list(POP_FRONT gate_COMMAND program)
+  if(TARGET ${program})
+    set(program $<TARGET_FILE:${program}>)
+  endif()
+  add_test(NAME ${gate_NAME} COMMAND Python3::Interpreter ${SONDE_GATE} ${limits} -- ${program} ${gate_COMMAND})
+endfunction()
