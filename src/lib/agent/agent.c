@@ -63,6 +63,7 @@ NOINLINE void agent_start(void) {
   jump_find_real();
   region_find_real();
   signals_find_real();
+  dlopen_find_real();
   dlclose_find_real();
   operators_find_real();
   wait_find_real();

@@ -124,6 +124,7 @@ void jump_find_real(void);
 
 void region_find_real(void);
 void signals_find_real(void);
+void dlopen_find_real(void);
 void dlclose_find_real(void);
 void operators_find_real(void);
 void wait_find_real(void);

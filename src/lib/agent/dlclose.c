@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlclose, after which images may be unloaded. (dlopen is not interposed: the loader inspects its
- * caller.) Images that are unloaded in other ways, for example a dependency of another library, are
+ * dlclose, after which images may be unloaded. Images that are unloaded in other ways, for example a dependency of another library, are
  * detected at the next dlclose or with the next new image.
  */
 #include "agent/agent.h"

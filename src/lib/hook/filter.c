@@ -144,7 +144,7 @@ static bool visit_import(const slot_t *slot, void *context) {
     p->out_of_memory = true;
     return false;
   }
-  if (hooks_resolve(p->hooks, slot->name, NULL, fresh))
+  if (hooks_resolve(p->hooks, slot->name, NULL, 0, fresh))
     offer(p, fresh);
   else
     hooks_free_symbol(p->hooks, fresh);

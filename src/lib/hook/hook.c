@@ -103,6 +103,7 @@ int hooks_run_locked(void (*run)(void *context), void *context) {
 typedef struct adding {
   const sonde_hook_request_t *requests;
   size_t count;
+  uint64_t past;          /* hooks_resolve */
   sonde_hook_t **handles; /* NULL: not requested */
   sonde_hook_t *last;     /* the newest of those created, linked by `next` */
   sonde_hook_t *own[DLSYM_HOOKS];
@@ -110,12 +111,13 @@ typedef struct adding {
 } adding_t;
 
 /* The symbol of REQUEST: a known one with the same definition, or a new one. */
-static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, int *status) {
+static symbol_t *symbol_for(hooks_t *h, const sonde_hook_request_t *request, uint64_t past,
+                            int *status) {
   symbol_t *fresh = hooks_new_symbol(h);
   *status = SONDE_ENOMEM;
   if (!fresh) return NULL;
   *status = SONDE_ENOTFOUND;
-  if (!hooks_resolve(h, request->symbol, request->version, fresh)) {
+  if (!hooks_resolve(h, request->symbol, request->version, past, fresh)) {
     hooks_free_symbol(h, fresh);
     return NULL;
   }
@@ -132,8 +134,8 @@ static void free_unused(hooks_t *h) {
 }
 
 static sonde_hook_t *make_hook(hooks_t *h, adding_t *a, const sonde_hook_request_t *request,
-                               int *status) {
-  symbol_t *symbol = symbol_for(h, request, status);
+                               uint64_t past, int *status) {
+  symbol_t *symbol = symbol_for(h, request, past, status);
   sonde_hook_t *hook = symbol ? hooks_new_hook(h) : NULL;
   if (!hook) return NULL;
   *hook = (sonde_hook_t){.symbol = symbol, .next = a->last, .request = *request};
@@ -144,13 +146,13 @@ static sonde_hook_t *make_hook(hooks_t *h, adding_t *a, const sonde_hook_request
 static void make_dlsym_hooks(hooks_t *h, adding_t *a) {
   int status;
   for (uint32_t i = 0; i < DLSYM_HOOKS && !h->installed; i++)
-    a->own[i] = make_hook(h, a, &dlsym_requests[i], &status);
+    a->own[i] = make_hook(h, a, &dlsym_requests[i], 0, &status);
 }
 
 static int make_hooks(hooks_t *h, adding_t *a) {
   for (size_t i = 0; i < a->count; i++) {
     int status = SONDE_ENOMEM;
-    if (!make_hook(h, a, &a->requests[i], &status))
+    if (!make_hook(h, a, &a->requests[i], a->past, &status))
       return status == SONDE_OK ? SONDE_ENOMEM : status;
   }
   make_dlsym_hooks(h, a);
@@ -211,14 +213,23 @@ static bool is_valid(const sonde_hook_request_t *request) {
   return name > 0 && name < HOOK_NAME_MAX && version < HOOK_VERSION_MAX;
 }
 
-int hook_add_local(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
+static int add_hooks(const sonde_hook_request_t *requests, size_t count, uint64_t past,
+                     sonde_hook_t **hooks) {
   if (count == 0) return SONDE_OK;
   if (!requests || count > HOOKS_AT_ONCE) return SONDE_EINVAL;
   for (size_t i = 0; i < count; i++)
     if (!is_valid(&requests[i])) return SONDE_EINVAL;
-  adding_t a = {.requests = requests, .count = count, .handles = hooks};
+  adding_t a = {.requests = requests, .count = count, .past = past, .handles = hooks};
   int status = hooks_run_locked(add_locked, &a);
   return status == SONDE_OK ? a.status : status;
+}
+
+int hook_add_local(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks) {
+  return add_hooks(requests, count, 0, hooks);
+}
+
+int hook_add_past(const sonde_hook_request_t *request, uint64_t image_start) {
+  return add_hooks(request, 1, image_start, NULL);
 }
 
 /* ---- removing ------------------------------------------------------------------------------- */

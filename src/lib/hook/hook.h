@@ -10,6 +10,9 @@
 #include "sonde/hook.h"
 
 int hook_add_local(const sonde_hook_request_t *requests, size_t count, sonde_hook_t **hooks);
+/* Hooks the first definition behind the image that starts at IMAGE_START, for good: slots that lead
+ * past that image lead to the replacement. */
+int hook_add_past(const sonde_hook_request_t *request, uint64_t image_start);
 int hook_remove_local(sonde_hook_t *hook);
 int hook_late_local(void);
 int hook_refresh_local(void);

@@ -126,8 +126,10 @@ static inline symbol_t *hooks_bucket(const hooks_t *hooks, uint32_t hash) {
 }
 
 /* hook/linux/resolve.c: finds the definition of NAME and fills in SYMBOL, except for its chain.
- * Returns false if no image of the program's namespace defines it. */
-bool hooks_resolve(const hooks_t *hooks, const char *name, const char *version, symbol_t *symbol);
+ * PAST: only images behind the one that starts there; 0: all. Returns false if no image of the
+ * program's namespace defines it. */
+bool hooks_resolve(const hooks_t *hooks, const char *name, const char *version, uint64_t past,
+                   symbol_t *symbol);
 
 /* hook/chain.c */
 void hooks_link(sonde_hook_t *hook);

@@ -35,7 +35,7 @@ static void hook_if_defined(hooks_t *h, uint32_t number) {
     h->out_of_memory |= known != NULL;
     return;
   }
-  if (hooks_resolve(h, name, NULL, fresh) && !hooks_has(h, fresh, HOOK_OF_PENDING)) {
+  if (hooks_resolve(h, name, NULL, 0, fresh) && !hooks_has(h, fresh, HOOK_OF_PENDING)) {
     hook_candidate_t c = {fresh->name,     fresh->version,  image_path(&known->image),
                           fresh->original, fresh->original, false};
     replacement = pending->replace(&c, number, &original);

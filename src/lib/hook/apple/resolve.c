@@ -6,8 +6,9 @@
 #include "base/bits.h"
 #include "hook/internal.h"
 
-bool hooks_resolve(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
-  (void)version;
+bool hooks_resolve(const hooks_t *h, const char *name, const char *version, uint64_t past,
+                   symbol_t *out) {
+  (void)version, (void)past;
   for (uint32_t i = 0; i < h->image_count; i++) {
     const import_slots_t *slots = &h->images[i].slots;
     uint32_t number;

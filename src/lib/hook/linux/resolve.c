@@ -59,21 +59,27 @@ static uint64_t canonical_of(const import_slots_t *program, const char *name) {
   return u.address;
 }
 
-bool hooks_resolve(const hooks_t *h, const char *name, const char *version, symbol_t *out) {
+bool hooks_resolve(const hooks_t *h, const char *name, const char *version, uint64_t past,
+                   symbol_t *out) {
   const import_slots_t *program = NULL;
+  bool is_past = !past;
   for (uint32_t i = 0; i < h->image_count; i++) {
     const import_slots_t *slots = &h->images[i].slots;
     uint32_t number;
     elf_sym_t sym;
     if (h->images[i].image.link_space != 0 || !h->images[i].has_slots) continue;
     if (!program) program = slots;
+    if (!is_past) {
+      is_past = slots->start == past;
+      continue;
+    }
     if (!import_slots_definition(slots, name, version, &number, &sym)) continue;
     if (sym.type != ELF_STT_FUNC && sym.type != ELF_STT_GNU_IFUNC && sym.type != ELF_STT_NOTYPE)
       return false;
     out->original = sym.value + slots->slide;
     if (sym.type == ELF_STT_GNU_IFUNC) out->original = resolve(out->original);
     out->definer = slots->start;
-    out->canonical = canonical_of(program, name);
+    out->canonical = past ? 0 : canonical_of(program, name); /* it leads to the first definition */
     const char *found = import_slots_version(slots, number, NULL);
     return hooks_name_symbol(out, name, found ? found : "");
   }

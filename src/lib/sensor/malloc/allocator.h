@@ -25,6 +25,8 @@
 /* The member of a structure that points to the function. */
 #define ALLOCATOR_POINTER(name, result, parameters) result(*name) parameters;
 
+#define ALLOCATOR_DECLARATION(name, result, parameters) result name parameters;
+
 #define ALLOCATOR_NAME(name, result, parameters) #name,
 
 #endif
