@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Allocation recording inside the program: queries about its own blocks, and events of its own
- * pool.
+ * pool (sonde/malloc.h).
  *
  *   cc malloc_log.c -lsonde
  *   ./a.out run.sonde && sonde report run.sonde

@@ -66,8 +66,9 @@ check_rpm() {
     done
   done
   rpm --root "$root" --initdb
+  # On Debian it warns that dpkg does not know what it installs.
   rpm --root "$root" --install --nodeps "$packages"/sonde-[0-9]*.x86_64.rpm "$packages"/libsonde-[0-9]*.x86_64.rpm \
-    "$packages"/libsonde-devel-*.rpm "$packages"/sonde-doc-*.rpm || die "rpm --root failed"
+    "$packages"/libsonde-devel-*.rpm "$packages"/sonde-doc-*.rpm 2>"$packages/rpm_root.log" || die "rpm --root failed"
   rpm --root "$root" --verify --nodeps sonde libsonde libsonde-devel sonde-doc || die "rpm --verify found differences"
   inside sh -e -c "cd /tmp; $first" >"$packages/first_screen.txt" 2>&1 || { cat "$packages/first_screen.txt" >&2; die "the first screen failed with the rpm"; }
   inside sh -c 'cc -o /tmp/where2 /tmp/where.c -L/usr/lib64 -lsonde -Wl,-rpath,/usr/lib64 && /tmp/where2' | grep -q 'main+' ||
