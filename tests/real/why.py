@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: MIT
 """sonde why: programs with one seeded bug are told of with the function that has it, healthy programs with
 nothing. The sources in tests/real/why say where the bug is."""
+import atexit
 import json
 import os
+import shutil
+import subprocess
 
 from helpers import (
-    WORK, compile_c, fresh, needs_agent, record, run_cases, sonde, source_file, try_sonde)
+    WORK, compile_c, fresh, kill, needs_agent, output_of, record, run_cases, sonde, source_file, states_of, try_sonde, until)
 
 SENSORS = ["--sample", "--stall", "--wall", "--malloc"]
 
@@ -37,7 +40,7 @@ def first(told, kind, function):
 
 
 def deadlock():
-    path, told = explained("deadlock", 600)
+    path, told = explained("deadlock", 1000)
     finding = told["findings"][0]
     first(told, "deadlock", finding["culprit"]["function"])
     assert "transfer (" in finding["sentence"] and "rotate (" in finding["sentence"], finding
@@ -63,6 +66,26 @@ def growth_of_a_cache_that_is_freed_at_the_end():
 def null_pointer():
     finding = first(explained("null")[1], "crash", "key_of_next")
     assert "offset 8 of a null pointer" in finding["sentence"], finding
+
+
+def descriptors():
+    finding = first(explained("descriptors", sensors=["--audit=descriptors"])[1], "descriptor-leak", "read_settings")
+    assert finding["amount"] >= 100, finding
+
+
+def process_and_core(folder):
+    """A deadlock, observed from outside; the oracle of the core's case is the same source."""
+    process = subprocess.Popen([build("deadlock"), "60000"])
+    atexit.register(process.kill)
+    until(lambda: list(states_of(process.pid).values()).count("S") == 3, "all threads wait")
+    told = why(process.pid)
+    if shutil.which("gcore"):
+        output_of("gcore", "-o", folder / "core", process.pid)
+    kill(process)
+    first(told, "deadlock", told["findings"][0]["culprit"]["function"])
+    assert "event loops" in told["not_recorded"], told
+    if shutil.which("gcore"):
+        first(why(folder / f"core.{process.pid}"), "deadlock", told["findings"][0]["culprit"]["function"])
 
 
 def report_begins_with_it():

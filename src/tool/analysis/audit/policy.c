@@ -33,8 +33,10 @@ const char *policy_level_word(policy_level_t level) {
 }
 
 const policy_source_t *policy_builtin(const char *name) {
-  static const policy_source_t sources[] = {{"linux", policy_linux, sizeof policy_linux - 1},
-                                            {"apple", policy_apple, sizeof policy_apple - 1}};
+  static const policy_source_t sources[] = {
+      {"linux", policy_linux, sizeof policy_linux - 1},
+      {"apple", policy_apple, sizeof policy_apple - 1},
+      {"descriptors", policy_descriptors, sizeof policy_descriptors - 1}};
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
     if (!strcmp(sources[i].name, name)) return &sources[i];
   return NULL;

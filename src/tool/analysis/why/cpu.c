@@ -89,9 +89,7 @@ static const char *const spin_calls[] = {"sched_yield",
                                          "pselect",
                                          "epoll_wait",
                                          "epoll_pwait",
-                                         "nanosleep",
-                                         "clock_nanosleep",
-                                         "usleep",
+
                                          "pthread_mutex_trylock",
                                          "mtx_trylock",
                                          "sem_trywait",
@@ -116,6 +114,13 @@ static const char *spin_call_of(const why_stack_t *s) {
       if (!strcmp(name, *c)) found = *c;
   }
   return found;
+}
+
+static const char *spin_advice(const char *call) {
+  static const char *const polls[] = {"poll",       "ppoll",       "select", "pselect",
+                                      "epoll_wait", "epoll_pwait", NULL};
+  return why_is_any(call, polls) ? "handle what it reports, and use no timeout of 0"
+                                 : "wait with a condition variable, or with a timeout";
 }
 
 static void judge_spin(why_t *w, const why_thread_t *t, findings_list_t *out) {
@@ -149,7 +154,7 @@ static void judge_spin(why_t *w, const why_thread_t *t, findings_list_t *out) {
             why_thread_text(w, t->tid, thread, sizeof thread), call,
             why_place_of(hot->example, hot->function, place), why_seconds((double)t->run_ns, a),
             why_seconds((double)t->seen_ns, b));
-    WHY_SAY(f.advice, "wait with a condition variable, or with a timeout");
+    WHY_SAY(f.advice, "%s", spin_advice(call));
     WHY_SAY(f.evidence, "%llu of %llu samples of the thread are in %s",
             (unsigned long long)spins.sum, (unsigned long long)all, call);
     findings_list_add(out, &f);

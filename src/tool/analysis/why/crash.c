@@ -90,6 +90,9 @@ static void describe(why_t *w, finding_t *f) {
   } else if (c->signal == SIGSEGV && c->code == CODE_KERNEL) {
     WHY_SAY(cause, "it used a pointer that is no address, as of freed or overwritten memory");
     WHY_SAY(f->advice, "record with --malloc, or build with -fsanitize=address");
+  } else if (c->signal == SIGBUS && c->code == BUS_ADRERR) {
+    WHY_SAY(cause, "it used a part of a mapped file that the file no longer has");
+    WHY_SAY(f->advice, "check the file's size, and truncate no file that is mapped");
   } else if (c->signal == SIGFPE) {
     WHY_SAY(cause, "an integer division by zero or an overflow");
     WHY_SAY(f->advice, "check the divisor");

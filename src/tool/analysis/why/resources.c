@@ -67,6 +67,8 @@ static void find_descriptors(why_t *w, findings_list_t *out) {
   why_weights_t weights = {0};
   const why_weight_t *hot =
       weigh_openers(w, &weights) ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
+  bool is_counted = w->has_calls || w->replay; /* else only sampled */
+  if (hot && is_counted && weights.sum >= 24 && hot->total * 2 < s->peak - s->first) hot = NULL;
   finding_t f = {.kind = WHY_DESCRIPTORS,
                  .score = 85,
                  .culprit = hot ? hot->function : NULL,
@@ -79,7 +81,7 @@ static void find_descriptors(why_t *w, findings_list_t *out) {
           hot ? "; they are opened in " : "",
           hot ? why_place_of(hot->example, hot->function, place) : "");
   WHY_SAY(f.advice, hot ? "close them when they are no longer used"
-                        : "record with --malloc and --audit to see who opens them");
+                        : "record with --audit=descriptors to see who opens them");
   WHY_SAY(f.evidence, "%llu descriptors at %s", (unsigned long long)s->peak,
           why_seconds((double)s->peak_ns, a));
   findings_list_add(out, &f);
@@ -274,17 +276,28 @@ static bool wake_ups_of(const why_thread_t *t, double *rate, double *cpu_ns) {
   return true;
 }
 
-static bool is_storm(double rate, double cpu_ns) {
-  return rate >= WHY_WAKEUPS_RATE && cpu_ns <= WHY_WAKEUP_NS;
+/* On a busy machine a thread wakes up less often, but it asks for sleeps as short. */
+static bool is_storm(const why_thread_t *t, double rate, double cpu_ns) {
+  uint64_t active = t->run_ns + t->runq_ns;
+  double blocked = t->seen_ns > active ? (double)(t->seen_ns - active) : 0;
+  return rate >= WHY_WAKEUPS_RATE && cpu_ns <= WHY_WAKEUP_NS &&
+         blocked / (double)t->switches <= WHY_SLEEP_NS;
 }
 
 /* Whether all that the thread does is to sleep and to look: its CPU samples are in the function
  * that sleeps, at the sleep. A thread that works between short sleeps is paced. */
 static bool only_sleeps(why_t *w, const why_thread_t *t) {
   enum { TICKS_LEAST = 3 };
-  static const char *const sleeps[] = {
-      "clock_nanosleep", "GI___clock_nanosleep", "nanosleep", "GI___nanosleep",
-      "usleep",          "thrd_sleep",           NULL};
+  static const char *const sleeps[] = {"clock_nanosleep",
+                                       "GI___clock_nanosleep",
+                                       "nanosleep",
+                                       "GI___nanosleep",
+                                       "usleep",
+                                       "thrd_sleep",
+                                       "read",
+                                       "GI___libc_read",
+                                       "libc_read",
+                                       NULL};
   uint64_t all = 0, asleep = 0;
   for (size_t i = 0; i < w->ticks.count; i++) {
     const why_tick_t *tick = &w->ticks.items[i];
@@ -329,7 +342,7 @@ static void find_wake_ups(why_t *w, findings_list_t *out) {
   double rate, cpu_ns, most = 0;
   for (size_t i = 0; w->has_waits && i < w->threads.count; i++) {
     const why_thread_t *t = &w->threads.items[i];
-    if (!wake_ups_of(t, &rate, &cpu_ns) || !is_storm(rate, cpu_ns) || rate <= most) continue;
+    if (!wake_ups_of(t, &rate, &cpu_ns) || !is_storm(t, rate, cpu_ns) || rate <= most) continue;
     if (timer_share(w, t->tid) < WHY_TIMER_SHARE || !only_sleeps(w, t)) continue;
     worst = t;
     most = rate;

@@ -27,7 +27,9 @@
   X(GROWTH_NS, 0.3e9, "a shorter program is still starting")                                       \
   X(TEMPORARY_SHARE, 0.5, "half of all allocations are freed by the next call")                    \
   X(TEMPORARY_CPU, 0.25, "the allocator uses a quarter of the CPU time; else it does not matter")  \
-  X(WAKEUPS_RATE, 1200, "a timer of a millisecond is not rare in healthy programs")                \
+  X(WAKEUPS_RATE, 1000, "fewer wake-ups use little of a CPU")                                      \
+  X(SLEEP_NS, 200e3,                                                                               \
+    "work is seldom paced by sleeps of less than 200 µs; a timer of 1 ms is not rare")             \
   X(TIMER_SHARE, 0.7, "the thread waits for time, not for others")                                 \
   X(WAKEUP_NS, 50e3, "with more work for each wake-up, the work is the cost and not the wake-up")  \
   X(DESCRIPTORS_LEAST, 24, "a pool of connections has some tens")                                  \

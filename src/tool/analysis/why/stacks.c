@@ -25,10 +25,20 @@ static int caller_of(const why_stack_t *s, int i) {
   return -1;
 }
 
+/* A function that only wraps the allocator, such as xmalloc: its caller decides. */
+static bool is_wrapper(const char *name) {
+  return strstr(name, "alloc") || strstr(name, "strdup") || strstr(name, "strndup");
+}
+
 static void find_owner(why_stack_t *s) {
   s->owner = s->caller = -1;
   for (int i = 0; i < s->count && s->owner < 0; i++)
     if (s->functions[i].own) s->owner = i;
+  for (int i = s->owner + 1; s->owner >= 0 && i < s->count; i++) {
+    if (!s->functions[i].own) continue;
+    if (!is_wrapper(s->functions[s->owner].name)) break;
+    s->owner = i;
+  }
   if (s->owner >= 0) s->caller = caller_of(s, s->owner);
 }
 
@@ -120,7 +130,7 @@ bool why_weights_add(why_weights_t *w, const why_stack_t *s, uint64_t weight) {
   w->sum += weight;
   w->additions++;
   for (int i = s->count; i-- > 0;) {
-    if (!s->functions[i].own) continue;
+    if (!s->functions[i].own || i < s->owner) continue;
     why_weight_t *item = weight_of(w, &s->functions[i]);
     if (!item) return false;
     if (i == s->owner) item->own += weight;
