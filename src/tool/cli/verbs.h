@@ -17,6 +17,7 @@
 
 #define CLI_VERB_TABLE(X)                                                                          \
   X(stacks, LOOK, "show every thread's stack of a process or a core file")                         \
+  X(top, LOOK, "watch a program: its threads, hottest functions and heap")                         \
   X(why, LOOK, "say in a few sentences what is wrong, and who does it")                            \
   X(leaks, LOOK, "find unreachable blocks of a running program; show references")                  \
   X(record, RECORD, "run a command and record what it does")                                       \

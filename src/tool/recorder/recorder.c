@@ -286,6 +286,7 @@ static int run(recorder_t *s, char **command_line) {
     result = report_not_run(s, command, error);
   } else {
     (void)output_commit(&s->output);
+    if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
     status = monitor(s);
     notes_of_trace(s->recording.control);
     int finished = recording_finish(&s->recording, status);

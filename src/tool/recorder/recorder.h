@@ -17,6 +17,8 @@
 #ifndef SONDE_RECORDER_RECORDER_H
 #define SONDE_RECORDER_RECORDER_H
 
+#include <sys/types.h>
+
 #include "recorder/monitor/cpu_rules.h"
 #include "sensor/audit/policy.h"
 
@@ -52,6 +54,9 @@ typedef struct recorder_options {
   bool coverage;
   /* whether children are recorded too, each into its own file */
   bool follow;
+  /* called once, when the command has started; NULL: nothing */
+  void (*started)(void *context, pid_t pid);
+  void *started_context;
 } recorder_options_t;
 
 /* Runs COMMAND, a NULL-terminated argument vector, and records it. Prints errors and notes. Returns

@@ -13,6 +13,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -93,6 +94,10 @@ void perf_ticks_close(perf_ticks_t *t) {
   if (t->fd >= 0) close(t->fd);
   free(t->copy);
   *t = (perf_ticks_t){.fd = -1};
+}
+
+void perf_ticks_set_interval(const perf_ticks_t *ticks, uint64_t interval_ns) {
+  (void)ioctl(ticks->fd, PERF_EVENT_IOC_PERIOD, &interval_ns);
 }
 
 uint64_t perf_ticks_cpu_ns(const perf_ticks_t *ticks) {

@@ -42,6 +42,9 @@ typedef struct perf_tick {
  * system refuses it or the thread has ended. */
 bool perf_ticks_open(perf_ticks_t *ticks, pid_t tid, uint64_t interval_ns);
 
+/* Changes the interval. */
+void perf_ticks_set_interval(const perf_ticks_t *ticks, uint64_t interval_ns);
+
 /* Calls EACH for the samples since the last call. TICK is valid during the call. */
 void perf_ticks_read(perf_ticks_t *ticks, void (*each)(void *context, const perf_tick_t *tick),
                      void *context);

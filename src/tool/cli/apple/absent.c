@@ -27,6 +27,7 @@ static int absent(int argc, char **argv, const char *instead) {
   int verb_##name(int argc, char **argv) { return absent(argc, argv, instead); }
 
 VERB_ABSENT(stacks, OWN_STACKS)
+VERB_ABSENT(top, "Instruments and the system's 'top' and 'sample' watch a program")
 VERB_ABSENT(record, OWN_LOG)
 VERB_ABSENT(ctl, OWN_LOG)
 VERB_ABSENT(leaks, "the system's 'leaks' finds leaks; 'sonde report' of a log shows live blocks")
