@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`sonde top` on a terminal of tmux, at 80 and 200 columns, and as printed frames: a program with three threads of
+known behavior. One computes in `burn`, one waits for a condition variable, one reads a pipe."""
+import atexit
+import glob
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import time
+
+from helpers import (
+    SANITIZED, SONDE, compile_c, fresh, kill, needs, others_can_run_sonde, run_cases, skip, start_ready, try_sonde, until)
+
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static int ends[2];
+static void *kept[100];
+volatile unsigned long sink;
+__attribute__((noinline)) void burn(void) { for (int i = 0; i < 1000000; i++) sink += (unsigned long)i * 7; }
+__attribute__((noinline)) void hoard(int i) {
+  free(kept[i % 100]);
+  kept[i % 100] = malloc(200000);
+  memset(kept[i % 100], 1, 200000);
+}
+static void *spin(void *x) { for (;;) burn(); return x; }
+static void *wait_forever(void *x) {
+  pthread_mutex_lock(&mutex);
+  for (;;) pthread_cond_wait(&never, &mutex);
+  return x;
+}
+static void *read_pipe(void *x) { char c; while (read(ends[0], &c, 1) > 0) {} return x; }
+int main(int argc, char **argv) {
+  static const char *const names[] = {"spinner", "\033[2Jwaiter", "reader"};
+  static void *(*const functions[])(void *) = {spin, wait_forever, read_pipe};
+  if (pipe(ends)) return 1;
+  for (int i = 0; i < 3; i++) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, functions[i], NULL);
+    pthread_setname_np(thread, names[i]);
+  }
+  puts("ready");
+  fflush(stdout);
+  for (int i = 0; argc > 1; i++) { hoard(i); usleep(3000); }
+  pause();
+  execv(argv[0], argv);
+}
+"""
+BINARY = compile_c(PROGRAM, "-g", "-O1", "-pthread", "-w")
+_started = []
+
+
+def _program():
+    """The program, which all cases share until one of them ends it."""
+    if not _started:
+        _started.append(start_ready([BINARY]))
+    return _started[0]
+
+
+class _Terminal:
+    """A terminal of tmux in which a shell runs top and then prints its exit status."""
+
+    def __init__(self, *words, columns=80, rows=24, environment="LC_ALL=C.UTF-8"):
+        needs("tmux")
+        self.socket = tempfile.mktemp(prefix="sonde-tmux-")
+        command = " ".join(["echo before;", "env", environment, SONDE, "top", "-d", "0.2", *map(str, words)])
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
+                  command + "; echo left $?; stty -a; sleep 600")
+        atexit.register(self.close)
+
+    def tmux(self, *words):
+        return subprocess.run(["tmux", "-S", self.socket, *words], capture_output=True, text=True, check=False).stdout
+
+    def text(self):
+        time.sleep(0.03)
+        return self.tmux("capture-pane", "-p")
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def until(self, *patterns):
+        """Waits until the screen matches all PATTERNS; returns it."""
+        shown = [""]
+
+        def matches():
+            shown[0] = self.text()
+            return all(re.search(pattern, shown[0], re.M) for pattern in patterns)
+
+        until(matches, lambda: f"{patterns}\n{shown[0]}")
+        return shown[0]
+
+    def pid(self):
+        """Of top itself, the child of the shell."""
+        shell = self.tmux("display-message", "-p", "#{pane_pid}").strip()
+        with open(f"/proc/{shell}/task/{shell}/children", encoding="utf-8") as children:
+            return int(children.read().split()[0])
+
+    def left(self, status):
+        """Waits for the end of top, and checks that the terminal is as it was before."""
+        shown = self.until(rf"^left {status}$", r"\bicanon\b")
+        assert "before" in shown and "TID" not in shown, shown
+        assert not re.search(r"-(icanon|echo|isig|onlcr)\b", shown), shown
+        assert self.tmux("display-message", "-p", "#{alternate_on}#{cursor_flag}").strip() == "01"
+
+    def close(self):
+        self.tmux("kill-server")
+        pathlib.Path(self.socket).unlink(missing_ok=True)
+
+
+def _watch(columns):
+    """The first screen at a width."""
+    terminal = _Terminal(_program().pid, columns=columns)
+    shown = terminal.until(r"^ +\d+ spinner +\d+\.\d (running|runnable)", r"\?\[2Jwaiter +0\.0 waiting +\S+ s pthread_cond_wait",
+                           r" reader +0\.0 waiting +\S+ s read fd \d+ pipe:\[\d+\]", r"^ +\d+\.\d +\d+\.\d burn +\S+\.c:\d+")
+    total, own = re.search(r"^ +(\d+\.\d) +(\d+\.\d) burn", shown, re.M).groups()
+    first = re.search(r"OWN %.*\n +\S+ +\S+ (\S+)", shown)[1]
+    assert first == "burn" and float(own) > 90 and float(total) >= float(own), shown
+    assert "without the agent" in shown and "threads 4" in shown, shown
+    assert max(map(len, shown.splitlines())) <= columns, shown
+    return terminal
+
+
+def narrow():
+    terminal = _watch(80)
+    terminal.keys("/", "w", "a", "i", "t", "e", "r", "Enter")
+    terminal.until(r"^/waiter")
+    terminal.keys("Enter")  # the stack of the thread that is left
+    terminal.until(r"^thread \d+ \?\[2Jwaiter: waiting in pthread_cond_wait", r"^#\d+ +wait_forever +\S+\.c:\d+")
+    terminal.keys("Escape")
+    terminal.until(r"waiter", r"^ +TOTAL %")
+    terminal.keys("Escape")
+    terminal.until(r"^ +\d+ spinner")
+    terminal.keys("t", "t")
+    terminal.until(r"t functions", r"^ +\S+ +\S+ burn")
+    terminal.keys("p")
+    terminal.until(r"^FROZEN")
+    terminal.keys("p", "?")
+    terminal.until(r"any key returns")
+    terminal.keys("x", "m")
+    terminal.until(r"no recorder")
+    terminal.keys("t", "t", "s", "s", "s")
+    terminal.until(r"s by tid")
+    terminal.tmux("resize-window", "-x", "40", "-y", "8")
+    shown = terminal.until(r"^ +TID THREAD", r"q quit")
+    assert len(shown.splitlines()) <= 8, shown
+    terminal.tmux("resize-window", "-x", "120", "-y", "40")
+    terminal.until(r"PLACE$", r"q quit  \? help  t overview  s by tid  Enter stack  p freeze")
+    terminal.keys("q")
+    terminal.left(0)
+
+
+def wide():
+    terminal = _watch(200)
+    terminal.keys("C-c")
+    terminal.left(0)
+
+
+def ended_by_signal():
+    terminal = _Terminal(_program().pid, environment="LC_ALL=C NO_COLOR=1")
+    terminal.until(r"spinner")
+    os.kill(terminal.pid(), signal.SIGTERM)
+    terminal.left(128 + signal.SIGTERM)
+
+
+def program_ends():
+    process = start_ready([BINARY])
+    terminal = _Terminal(process.pid)
+    terminal.until(r"spinner", r"burn")
+    kill(process)
+    terminal.until(r"the program has ended; this is the last state", r"spinner")
+    terminal.keys("j", "Enter")
+    terminal.until(r"^thread \d+")
+    terminal.keys("q")
+    terminal.left(0)
+
+
+def command():
+    if SANITIZED:
+        skip("the agent is not built with a sanitizer")
+    before = set(glob.glob(tempfile.gettempdir() + "/sonde-top*"))
+    terminal = _Terminal("--", BINARY, "x")
+    shown = terminal.until(r"^heap \d\S+ .B live, \d\S+ .B/s allocated \(estimates\)", r"^ +\d+ spinner")
+    pid = int(re.search(r"pid (\d+)", shown)[1])
+    terminal.keys("t", "t", "t")
+    terminal.until(r"ALLOC/S", r"^ +\S+ .B +\S+ .B hoard ")
+    terminal.keys("m")
+    terminal.until(r"^allocations: the sensor malloc is off; m switches it on")
+    terminal.keys("m")
+    terminal.until(r"^heap at least \d")
+    terminal.keys("q")
+    terminal.left(0)
+    assert "\nready\n" in terminal.text(), terminal.text()  # the program's output
+    assert not os.path.exists(f"/proc/{pid}")
+    assert set(glob.glob(tempfile.gettempdir() + "/sonde-top*")) == before
+
+
+def frames():
+    """Output that is no terminal."""
+    done = try_sonde("top", "-n", 2, "-d", "0.2", _program().pid, env={**os.environ, "COLUMNS": "80", "LC_ALL": "C"})
+    assert done.returncode == 0 and not done.stderr, done
+    assert done.stdout.count("TID THREAD") == 2 and "\033" not in done.stdout and done.stdout.isascii(), done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80, done.stdout
+    assert "pthread_cond_wait" in done.stdout and "?[2Jwaiter " in done.stdout, done.stdout
+
+
+def kept_recording():
+    if SANITIZED:
+        skip("the agent is not built with a sanitizer")
+    path = fresh()
+    done = try_sonde("top", "--once", "-d", "0.1", "-o", path, "--", BINARY, "x")
+    assert done.returncode == 0 and "ready" in done.stderr, done
+    assert "sample" in try_sonde("report", path).stdout
+    done = try_sonde("top", "--once", "--", "/nonexistent")
+    assert done.returncode == 2 and "cannot run '/nonexistent'" in done.stderr and not done.stdout, done
+
+
+def refused():
+    for words in (["999999999"], ["x"], [], ["1", "2"], ["-d", "0", "1"], ["-n", "0", "1"], ["-o", "x", "1"]):
+        done = try_sonde("top", *words)
+        assert done.returncode == 2 and done.stderr.startswith("sonde top:") and not done.stdout, (words, done)
+    if os.geteuid() == 0 and others_can_run_sonde():
+        done = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", SONDE, "top", "--once", str(_program().pid)],
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and "sonde top:" in done.stderr and not done.stdout, done
+
+
+run_cases(globals())
