@@ -21,7 +21,7 @@ class Terminal:
         needs("tmux")
         self.folder = tempfile.mkdtemp(prefix="sonde-tmux-")
         path = os.path.dirname(SONDE) + ":" + os.environ["PATH"]
-        env = dict(os.environ, PATH=path, PS1="ready> ", LC_ALL="C.UTF-8", HOME=self.folder, **environment)
+        env = {**os.environ, "PATH": path, "PS1": "ready> ", "LC_ALL": "C.UTF-8", "HOME": self.folder, **environment}
         for name in ("TMUX", "NO_COLOR", "COLUMNS"):
             if name not in environment:
                 env.pop(name, None)

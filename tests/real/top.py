@@ -2,18 +2,16 @@
 # SPDX-License-Identifier: MIT
 """`sonde top` on a terminal of tmux, at 80 and 200 columns, and as printed frames: a program with three threads of
 known behavior. One computes in `burn`, one waits for a condition variable, one reads a pipe."""
-import atexit
 import glob
 import os
-import pathlib
 import re
 import signal
 import subprocess
 import tempfile
-import time
 
 from helpers import (
-    SANITIZED, SONDE, compile_c, fresh, kill, needs, others_can_run_sonde, run_cases, skip, start_ready, try_sonde, until)
+    SANITIZED, SONDE, child_of, compile_c, fresh, kill, others_can_run_sonde, run_cases, skip, start_ready, try_sonde, until)
+from terminal import Terminal
 
 PROGRAM = r"""
 #define _GNU_SOURCE
@@ -67,139 +65,128 @@ def _program():
     return _started[0]
 
 
-class _Terminal:
-    """A terminal of tmux in which a shell runs top and then prints its exit status."""
+class _Screen(Terminal):
+    """A terminal in which a shell runs top."""
 
-    def __init__(self, *words, columns=80, rows=24, environment="LC_ALL=C.UTF-8"):
-        needs("tmux")
-        self.socket = tempfile.mktemp(prefix="sonde-tmux-")
-        command = " ".join(["echo before;", "env", environment, SONDE, "top", "-d", "0.2", *map(str, words)])
-        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),
-                  command + "; echo left $?; stty -a; sleep 600")
-        atexit.register(self.close)
+    def __init__(self, *words, columns=80, **environment):
+        super().__init__(columns=columns, **environment)
+        self.words = words
 
-    def tmux(self, *words):
-        return subprocess.run(["tmux", "-S", self.socket, *words], capture_output=True, text=True, check=False).stdout
-
-    def text(self):
-        time.sleep(0.03)
-        return self.tmux("capture-pane", "-p")
-
-    def keys(self, *keys):
-        self.tmux("send-keys", *keys)
+    def __enter__(self):
+        super().__enter__()
+        self.type(f"sonde top -d 0.2 {' '.join(map(str, self.words))}; echo left $?\n")
+        return self
 
     def until(self, *patterns):
         """Waits until the screen matches all PATTERNS; returns it."""
         shown = [""]
 
         def matches():
-            shown[0] = self.text()
+            shown[0] = self.screen()
             return all(re.search(pattern, shown[0], re.M) for pattern in patterns)
 
         until(matches, lambda: f"{patterns}\n{shown[0]}")
         return shown[0]
 
-    def pid(self):
-        """Of top itself, the child of the shell."""
-        shell = self.tmux("display-message", "-p", "#{pane_pid}").strip()
-        with open(f"/proc/{shell}/task/{shell}/children", encoding="utf-8") as children:
-            return int(children.read().split()[0])
+    def keys(self, *keys):
+        for key in keys:
+            self.key(key)
 
     def left(self, status):
         """Waits for the end of top, and checks that the terminal is as it was before."""
-        shown = self.until(rf"^left {status}$", r"\bicanon\b")
-        assert "before" in shown and "TID" not in shown, shown
-        assert not re.search(r"-(icanon|echo|isig|onlcr)\b", shown), shown
+        shown = self.until(rf"^left {status}$")
+        assert "sonde top" in shown and "TID" not in shown, shown
         assert self.tmux("display-message", "-p", "#{alternate_on}#{cursor_flag}").strip() == "01"
+        self.type("stty -a\n")
+        shown = self.until(r"\bicanon\b")
+        assert not re.search(r"-(icanon|echo|isig|onlcr)\b", shown), shown
 
-    def close(self):
-        self.tmux("kill-server")
-        pathlib.Path(self.socket).unlink(missing_ok=True)
 
-
-def _watch(columns):
-    """The first screen at a width."""
-    terminal = _Terminal(_program().pid, columns=columns)
-    shown = terminal.until(r"^ +\d+ spinner +\d+\.\d (running|runnable)", r"\?\[2Jwaiter +0\.0 waiting +\S+ s pthread_cond_wait",
-                           r" reader +0\.0 waiting +\S+ s read fd \d+ pipe:\[\d+\]", r"^ +\d+\.\d +\d+\.\d burn +\S+\.c:\d+")
+def _watch(screen, columns):
+    """The first screen."""
+    shown = screen.until(r"^ +\d+ spinner +\d+\.\d (running|runnable)", r"\?\[2Jwaiter +0\.0 waiting +\S+ s pthread_cond_wait",
+                         r" reader +0\.0 waiting +\S+ s read fd \d+ pipe:\[\d+\]", r"^ +\d+\.\d +\d+\.\d burn +\S+\.c:\d+")
     total, own = re.search(r"^ +(\d+\.\d) +(\d+\.\d) burn", shown, re.M).groups()
     first = re.search(r"OWN %.*\n +\S+ +\S+ (\S+)", shown)[1]
     assert first == "burn" and float(own) > 90 and float(total) >= float(own), shown
     assert "without the agent" in shown and "threads 4" in shown, shown
     assert max(map(len, shown.splitlines())) <= columns, shown
-    return terminal
 
 
 def narrow():
-    terminal = _watch(80)
-    terminal.keys("/", "w", "a", "i", "t", "e", "r", "Enter")
-    terminal.until(r"^/waiter")
-    terminal.keys("Enter")  # the stack of the thread that is left
-    terminal.until(r"^thread \d+ \?\[2Jwaiter: waiting in pthread_cond_wait", r"^#\d+ +wait_forever +\S+\.c:\d+")
-    terminal.keys("Escape")
-    terminal.until(r"waiter", r"^ +TOTAL %")
-    terminal.keys("Escape")
-    terminal.until(r"^ +\d+ spinner")
-    terminal.keys("t", "t")
-    terminal.until(r"t functions", r"^ +\S+ +\S+ burn")
-    terminal.keys("p")
-    terminal.until(r"^FROZEN")
-    terminal.keys("p", "?")
-    terminal.until(r"any key returns")
-    terminal.keys("x", "m")
-    terminal.until(r"no recorder")
-    terminal.keys("t", "t", "s", "s", "s")
-    terminal.until(r"s by tid")
-    terminal.tmux("resize-window", "-x", "40", "-y", "8")
-    shown = terminal.until(r"^ +TID THREAD", r"q quit")
-    assert len(shown.splitlines()) <= 8, shown
-    terminal.tmux("resize-window", "-x", "120", "-y", "40")
-    terminal.until(r"PLACE$", r"q quit  \? help  t overview  s by tid  Enter stack  p freeze")
-    terminal.keys("q")
-    terminal.left(0)
+    with _Screen(_program().pid, columns=80) as terminal:
+        _watch(terminal, 80)
+        terminal.type("/waiter\n")
+        terminal.until(r"^/waiter")
+        terminal.key("Enter")  # the stack of the thread that is left
+        terminal.until(r"^thread \d+ \?\[2Jwaiter: waiting in pthread_cond_wait", r"^#\d+ +wait_forever +\S+\.c:\d+")
+        terminal.key("Escape")
+        terminal.until(r"waiter", r"^ +TOTAL %")
+        terminal.key("Escape")
+        terminal.until(r"^ +\d+ spinner")
+        terminal.type("tt")
+        terminal.until(r"t functions", r"^ +\S+ +\S+ burn")
+        terminal.type("p")
+        terminal.until(r"^FROZEN")
+        terminal.type("p?")
+        terminal.until(r"any key returns", r"^OWN %")
+        terminal.type("xm")
+        terminal.until(r"no recorder")
+        terminal.type("ttsss")
+        terminal.until(r"s by tid")
+        terminal.tmux("resize-window", "-x", "40", "-y", "8")
+        shown = terminal.until(r"^ +TID THREAD", r"q quit")
+        assert len(shown.splitlines()) <= 8, shown
+        terminal.tmux("resize-window", "-x", "120", "-y", "40")
+        terminal.until(r"PLACE$", r"q quit  \? help  t overview  s by tid  Enter stack  p freeze")
+        terminal.type("q")
+        terminal.left(0)
 
 
 def wide():
-    terminal = _watch(200)
-    terminal.keys("C-c")
-    terminal.left(0)
+    with _Screen(_program().pid, columns=200) as terminal:
+        _watch(terminal, 200)
+        terminal.key("C-c")
+        terminal.left(0)
 
 
 def ended_by_signal():
-    terminal = _Terminal(_program().pid, environment="LC_ALL=C NO_COLOR=1")
-    terminal.until(r"spinner")
-    os.kill(terminal.pid(), signal.SIGTERM)
-    terminal.left(128 + signal.SIGTERM)
+    """Also in a locale without UTF-8, and without color."""
+    with _Screen(_program().pid, LC_ALL="C", NO_COLOR="1") as terminal:
+        terminal.until(r"spinner")
+        shell = int(terminal.tmux("display-message", "-p", "#{pane_pid}"))
+        os.kill(child_of(shell), signal.SIGTERM)
+        terminal.left(128 + signal.SIGTERM)
 
 
 def program_ends():
     process = start_ready([BINARY])
-    terminal = _Terminal(process.pid)
-    terminal.until(r"spinner", r"burn")
-    kill(process)
-    terminal.until(r"the program has ended; this is the last state", r"spinner")
-    terminal.keys("j", "Enter")
-    terminal.until(r"^thread \d+")
-    terminal.keys("q")
-    terminal.left(0)
+    with _Screen(process.pid) as terminal:
+        terminal.until(r"spinner", r"burn")
+        kill(process)
+        terminal.until(r"the program has ended; this is the last state", r"spinner")
+        terminal.type("j\n")
+        terminal.until(r"^thread \d+")
+        terminal.type("q")
+        terminal.left(0)
 
 
 def command():
     if SANITIZED:
         skip("the agent is not built with a sanitizer")
     before = set(glob.glob(tempfile.gettempdir() + "/sonde-top*"))
-    terminal = _Terminal("--", BINARY, "x")
-    shown = terminal.until(r"^heap \d\S+ .B live, \d\S+ .B/s allocated \(estimates\)", r"^ +\d+ spinner")
-    pid = int(re.search(r"pid (\d+)", shown)[1])
-    terminal.keys("t", "t", "t")
-    terminal.until(r"ALLOC/S", r"^ +\S+ .B +\S+ .B hoard ")
-    terminal.keys("m")
-    terminal.until(r"^allocations: the sensor malloc is off; m switches it on")
-    terminal.keys("m")
-    terminal.until(r"^heap at least \d")
-    terminal.keys("q")
-    terminal.left(0)
-    assert "\nready\n" in terminal.text(), terminal.text()  # the program's output
+    with _Screen("--", BINARY, "x") as terminal:
+        shown = terminal.until(r"^heap \d\S+ .B live, \d\S+ .B/s allocated \(estimates\)", r"^ +\d+ spinner")
+        pid = int(re.search(r"pid (\d+)", shown)[1])
+        terminal.type("ttt")
+        terminal.until(r"ALLOC/S", r"^ +\S+ .B +\S+ .B hoard ")
+        terminal.type("m")
+        terminal.until(r"^allocations: the sensor malloc is off; m switches it on")
+        terminal.type("m")
+        terminal.until(r"^heap at least \d")
+        terminal.type("q")
+        terminal.until(r"^ready$")  # the program's output
+        terminal.left(0)
     assert not os.path.exists(f"/proc/{pid}")
     assert set(glob.glob(tempfile.gettempdir() + "/sonde-top*")) == before
 

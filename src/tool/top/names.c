@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/futex_wait.h"
 #include "report/own_code.h"
 #include "symbol/short_name.h"
 
@@ -44,14 +45,16 @@ int top_names(stack_symbolizer_t *symbolizer, const target_t *target, const fram
 /* ---- calls -------------------------------------------------------------------------------- */
 
 void top_plain_name(const char *name, char *out, size_t size) {
-  static const char *const prefixes[] = {"GI_", "libc_", "new_"};
+  static const char *const prefixes[] = {"GI_", "libc_"};
+  const futex_wait_t *wait =
+      futex_wait_of_function(name); /* also by functions that it jumps into */
   name += strspn(name, "_");
   for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
     size_t length = strlen(prefixes[i]);
     if (strncmp(name, prefixes[i], length) == 0) name += length;
     name += strspn(name, "_");
   }
-  short_name(name, (unsigned)size - 1, out, size);
+  short_name(wait && wait->function ? wait->function : name, (unsigned)size - 1, out, size);
   out[strcspn(out, "@")] = 0;
 }
 

@@ -118,6 +118,7 @@ static void test_plain_names(void **state) {
       {"__new_sem_wait", "sem_wait"},
       {"epoll_wait", "epoll_wait"},
       {"__libc_recv", "recv"},
+      {"__pthread_clockjoin_ex", "pthread_join"},
       {"usleep", "usleep"},
       {"", ""},
       {"std::condition_variable::wait(std::unique_lock<std::mutex>&)",
