@@ -15,7 +15,7 @@ def kinds(verb):
     """What the first argument and the later ones can be: sets of file, pid, verb, word, command."""
     words = re.findall(r"\w+", verb["arguments"])
     if "COMMAND…" in verb["arguments"]:
-        return {"command"}, {"command"}
+        return {"pid" if words[0] == "PID" else "command"}, {"command"}
     first = verb["arguments"].split(" ")[0] if verb["arguments"] else ""
     found = {"file"} if set(words) & FILES else set()
     if "words" in verb and first[:1] + first[1:2] == first[:2].lower():

@@ -23,6 +23,8 @@ def argument(word):
     word = escaped(word)
     if word in (",", "="):
         return word
+    if word == "--":
+        return "\\-\\-"  # mandoc takes it for a dash
     if word in MACROS or word[:1] in "|[]().,:;!?" or re.fullmatch(r"[A-Z][a-z]", word):
         word = "\\&" + word
     return '"' + word.replace('"', '\\(dq') + '"' if " " in word or '"' in word else word
