@@ -8,6 +8,7 @@
 #include "image/list.h"
 #include "os/os.h"
 #include "capture/walk.h"
+#include "unwind/cfi.h"
 
 struct frame_table frame_table;
 HIDDEN void (*frame_table_on_new)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
@@ -34,7 +35,7 @@ static rule_t learn_rule(uint16_t image, uint64_t pc, bool exact) {
   if (!exact && pc == trampoline_address(TRAMPOLINE_RETURN)) return rule_of_call();
   const image_t *known = image ? image_by_id(image) : NULL;
   rule_t rule = known ? rule_learn(MACHINE_HERE, known, pc, exact) : rule_make(RULE_NONE, 0, 0, 0);
-  if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image)))
+  if (known && rule_kind(rule) == RULE_NONE && (known = image_complete(image, cfi_index)))
     rule = rule_learn(MACHINE_HERE, known, pc, exact);
   return rule;
 }

@@ -6,6 +6,7 @@
  * have .eh_frame in memory but nothing that points to it; the section headers of the file do. Code
  * built without asynchronous unwind tables has at most .debug_frame, which no loader maps, so it is
  * copied. The file is read once for each image, when a walk first meets a pc that no row covers.
+ * The added sections get search tables then: Mono's compiled libraries have 1 MB of .debug_frame.
  * The image with added sections is a second image_t, published by one compare-and-swap, so no
  * reader sees a half-described section.
  */
@@ -69,7 +70,7 @@ static bool add_sections(image_t *more, const image_t *file) {
   return more->debug_frame.data || (!had_eh_frame && more->eh_frame.data);
 }
 
-static image_t *make_completed(const image_entry_t *entry) {
+static image_t *make_completed(const image_entry_t *entry, image_index_t *index) {
   image_t *memory = os_map(2 * sizeof *memory); /* too large for a signal stack */
   if (!memory) return NULL;
   image_t *more = memory, *file = memory + 1;
@@ -79,21 +80,25 @@ static image_t *make_completed(const image_entry_t *entry) {
     added = add_sections(more, file);
     image_close(file);
   }
-  if (added) return more;
+  if (added) {
+    index(more, true);
+    return more;
+  }
   os_unmap(memory, 2 * sizeof *memory);
   return NULL;
 }
 
-const image_t *image_complete(image_id_t id) {
+const image_t *image_complete(image_id_t id, image_index_t *index) {
   image_entry_t *entry = image_entry(id);
   if (!entry) return NULL;
   const image_t *known = load_acquire(&entry->completed);
   if (!known) {
-    image_t *mine = entry->is_vdso ? NULL : make_completed(entry);
+    image_t *mine = entry->is_vdso ? NULL : make_completed(entry, index);
     const image_t *result = mine ? mine : &entry->image;
     if (cas_acq_rel(&entry->completed, &known, result)) {
       known = result;
     } else if (mine) {
+      index(mine, false);
       if (mine->debug_frame.data)
         os_unmap((void *)(uintptr_t)mine->debug_frame.data, mine->debug_frame.size);
       os_unmap(mine, 2 * sizeof *mine);

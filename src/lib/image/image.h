@@ -67,6 +67,7 @@ typedef struct image {
   /* unwind information */
   section_t eh_frame_hdr, eh_frame;
   section_t debug_frame; /* of files only; image/file.h adds it to a live image that needs it */
+  section_t debug_frame_hdr; /* its search table, of cfi_index; NULL: none */
   /* symbols */
   section_t symtab, symtab_names; /* of files, and of live images whose segments contain it */
   section_t dynsym, dynsym_names;

@@ -45,11 +45,14 @@ image_id_t image_id_of_pc(uint64_t pc);
 const image_t *image_by_id(image_id_t id);
 image_entry_t *image_entry(image_id_t id);
 
+/* Adds search tables to an image that is not published yet; without BUILD, unmaps them. */
+typedef void image_index_t(image_t *image, bool build);
+
 /* For a pc of image ID that no unwind row covers: adds unwind sections from the image's file. These
- * are .eh_frame, if there is no .eh_frame_hdr to find it by, and a copy of .debug_frame. Opens the
- * file once for each image; later calls cost a load. Returns the image if sections were added, else
- * NULL. */
-const image_t *image_complete(image_id_t id);
+ * are .eh_frame, if there is no .eh_frame_hdr to find it by, and a copy of .debug_frame. INDEX
+ * (cfi_index, of a module above) adds their search tables. Opens the file once for each image;
+ * later calls cost a load. Returns the image if sections were added, else NULL. */
+const image_t *image_complete(image_id_t id, image_index_t *index);
 
 /* Returns true if the image ID is still mapped at its address. Costs a few loads while the loader
  * epoch is unchanged, else one guarded comparison of the build-id (or fingerprint). */

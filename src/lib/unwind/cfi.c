@@ -13,6 +13,7 @@
 #include "unwind/cfi.h"
 #include "unwind/compact.h"
 #include "unwind/byte_cursor.h"
+#include "os/os.h"
 #include "sonde/status.h"
 
 /* Nesting limit of DW_CFA_remember_state; compilers use one level. */
@@ -184,8 +185,8 @@ static bool fde_covers(const fde_t *fde, uint64_t address) {
 
 /* Searches the table of .eh_frame_hdr if it has the form that every linker writes: sorted pairs of
  * 32-bit offsets from the header. */
-static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bool *has_table) {
-  const section_t *hdr = &image->eh_frame_hdr;
+static bool find_by_table(const section_t *hdr, const section_t *frames, bool is_eh,
+                          uint64_t address, fde_t *fde, bool *has_table) {
   *has_table = false;
   if (!hdr->data || hdr->size < 12) return false;
   byte_cursor_t c = {hdr->data, hdr->data + hdr->size, false};
@@ -211,10 +212,9 @@ static bool find_by_table(const image_t *image, uint64_t address, fde_t *fde, bo
   if (low == 0) return false;
   int32_t offset;
   memcpy(&offset, table + (low - 1) * 8 + 4, 4);
-  uint64_t fde_at = hdr->address + (uint64_t)(int64_t)offset - image->eh_frame.address;
-  if (!image->eh_frame.data || fde_at >= image->eh_frame.size) return false;
-  return read_fde(&image->eh_frame, image->eh_frame.data + fde_at, true, fde) &&
-         fde_covers(fde, address);
+  uint64_t fde_at = hdr->address + (uint64_t)(int64_t)offset - frames->address;
+  if (!frames->data || fde_at >= frames->size) return false;
+  return read_fde(frames, frames->data + fde_at, is_eh, fde) && fde_covers(fde, address);
 }
 
 static bool find_by_scan(const section_t *section, bool is_eh, uint64_t address, fde_t *fde) {
@@ -227,13 +227,104 @@ static bool find_by_scan(const section_t *section, bool is_eh, uint64_t address,
   return false;
 }
 
-static bool find_fde(const image_t *image, uint64_t address, fde_t *fde, const section_t **in) {
+static bool find_in(const section_t *hdr, const section_t *frames, bool is_eh, uint64_t address,
+                    fde_t *fde) {
   bool has_table;
+  if (find_by_table(hdr, frames, is_eh, address, fde, &has_table)) return true;
+  return !has_table && find_by_scan(frames, is_eh, address, fde);
+}
+
+static bool find_fde(const image_t *image, uint64_t address, fde_t *fde, const section_t **in) {
   *in = &image->eh_frame;
-  if (find_by_table(image, address, fde, &has_table)) return true;
-  if (!has_table && find_by_scan(&image->eh_frame, true, address, fde)) return true;
+  if (find_in(&image->eh_frame_hdr, &image->eh_frame, true, address, fde)) return true;
   *in = &image->debug_frame;
-  return find_by_scan(&image->debug_frame, false, address, fde);
+  return find_in(&image->debug_frame_hdr, &image->debug_frame, false, address, fde);
+}
+
+/* ---- building a table ------------------------------------------------------------------------ */
+
+typedef struct table_entry {
+  int32_t start, fde;
+} table_entry_t;
+
+typedef struct built_table {
+  uint8_t version, frame_encoding, count_encoding, table_encoding;
+  uint32_t none; /* of the size that FRAME_ENCODING has */
+  uint32_t count;
+  table_entry_t entries[];
+} built_table_t;
+
+/* Lists at most ROOM entries, in the order of the section; without OUT, counts them. Returns their
+ * number; UINT32_MAX: an address does not fit. */
+static uint32_t list_fdes(const section_t *frames, bool is_eh, table_entry_t *out, uint32_t room) {
+  const uint8_t *at = frames->data;
+  uint32_t count = 0;
+  cfi_entry_t cfi_entry;
+  fde_t fde;
+  for (; at && count < room && read_entry(frames, at, is_eh, &cfi_entry); at = cfi_entry.end) {
+    if (!read_fde(frames, at, is_eh, &fde) || fde.start == fde.end) continue;
+    int64_t start = (int64_t)(fde.start - frames->address), place = at - frames->data;
+    if (start != (int32_t)start || place != (int32_t)place) return UINT32_MAX;
+    if (out) out[count] = (table_entry_t){(int32_t)start, (int32_t)place};
+    count++;
+  }
+  return count;
+}
+
+/* Moves the entry at AT down in the heap of COUNT. */
+static void sift(table_entry_t *heap, uint32_t at, uint32_t count) {
+  table_entry_t moved = heap[at];
+  for (uint32_t child; (child = 2 * at + 1) < count; at = child) {
+    if (child + 1 < count && heap[child + 1].start > heap[child].start) child++;
+    if (heap[child].start <= moved.start) break;
+    heap[at] = heap[child];
+  }
+  heap[at] = moved;
+}
+
+static void sort(table_entry_t *items, uint32_t count) {
+  for (uint32_t i = count / 2; i-- > 0;)
+    sift(items, i, count);
+  for (uint32_t left = count; left > 1;) {
+    table_entry_t last = items[--left];
+    items[left] = items[0];
+    items[0] = last;
+    sift(items, 0, left);
+  }
+}
+
+/* In the form of .eh_frame_hdr, for find_by_table. */
+static section_t build_table(const section_t *frames, bool is_eh) {
+  uint32_t count = list_fdes(frames, is_eh, NULL, UINT32_MAX);
+  if (count == 0 || count == UINT32_MAX) return (section_t){0};
+  uint64_t bytes = sizeof(built_table_t) + (uint64_t)count * sizeof(table_entry_t);
+  built_table_t *table = os_map(bytes);
+  if (!table) return (section_t){0};
+  *table = (built_table_t){1, PE_udata4, PE_udata4, PE_datarel | PE_sdata4, 0, count};
+  if (list_fdes(frames, is_eh, table->entries, count) !=
+      count) { /* the image was unloaded meanwhile */
+    os_unmap(table, bytes);
+    return (section_t){0};
+  }
+  sort(table->entries, count);
+  return (section_t){(const uint8_t *)table, bytes, frames->address};
+}
+
+static void drop_table(section_t *hdr) {
+  if (hdr->data) os_unmap((void *)(uintptr_t)hdr->data, hdr->size);
+  *hdr = (section_t){0};
+}
+
+void cfi_index(image_t *image, bool build) {
+  bool is_own = image->eh_frame_hdr.data && image->eh_frame_hdr.address == image->eh_frame.address;
+  if (build) {
+    if (!image->eh_frame_hdr.data) image->eh_frame_hdr = build_table(&image->eh_frame, true);
+    if (!image->debug_frame_hdr.data)
+      image->debug_frame_hdr = build_table(&image->debug_frame, false);
+    return;
+  }
+  if (is_own) drop_table(&image->eh_frame_hdr);
+  drop_table(&image->debug_frame_hdr);
 }
 
 /* ---- executing the instructions ------------------------------------------------------------- */

@@ -70,6 +70,11 @@ typedef struct cfi_row {
  * SONDE_EFORMAT if the information is malformed. */
 int cfi_find_row(const image_t *image, uint64_t address, cfi_row_t *row);
 
+/* Builds the search tables of sections that have none: of .eh_frame, and of .debug_frame. Without a
+ * table, each search reads the section from its start. Not built on out of memory, and for
+ * addresses that do not fit into the table. Without BUILD, unmaps the tables that were built. */
+void cfi_index(image_t *image, bool build);
+
 /* Finds the row of a frame whose pc, as linked, is PC. Unless EXACT, PC is a return address, and
  * the row is that of the call before it. Two return addresses have no call before them, since code
  * put them on the stack: that of a signal trampoline, and a function's first instruction, at which

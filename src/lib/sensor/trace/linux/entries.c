@@ -100,7 +100,7 @@ bool entries_scan(const image_entry_t *e, const image_t *file, code_result_t *re
   const uint64_t *records = (const uint64_t *)(uintptr_t)map.address;
   uint32_t count = (uint32_t)(map.size / 8);
   if (count && (records[0] < e->image.start || records[0] >= e->image.end)) return false;
-  const image_t *completed = image_complete(e->id);
+  const image_t *completed = image_complete(e->id, cfi_index);
   entry_image_t *image = &images[image_count];
   *image = (entry_image_t){.id = e->id, .entries = os_map(count * sizeof(patchable_t))};
   if (!image->entries) return true;
