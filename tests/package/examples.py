@@ -95,4 +95,13 @@ def objc():
 
 
 
+def demo():
+    """The first screen fits a terminal, and names the program's own functions and fault."""
+    text = output_of("sh", "examples/demo.sh", BUILD, cwd=SOURCE)
+    lines = text.splitlines()
+    check(len(lines) <= 30, f"{len(lines)} lines")
+    check(max(map(len, lines)) <= 80, [line for line in lines if len(line) > 80])
+    _shows(text, r"^1\..*heap grows", r"by remember\b", r"^ +\d.*% +read_orders +orders\.cpp:\d+$", r"^ +\d.*% +sum_by_customer ")
+
+
 run_cases(globals())
