@@ -99,4 +99,28 @@ def a_failed_gate_says_what_it_compared(folder):
     assert done.returncode == 1 and re.search(r"allocated grew by [\d.]+ .?B > 1.0 KB \(--max-growth\)", done.stderr), done
 
 
+RECURSIVE = r"""
+#include <time.h>
+static volatile int sink;
+__attribute__((noinline)) int down(int n) {
+  if (n) return down(n - 1) + 1;
+  for (int i = 0; i < 100000; i++) sink++;
+  return 0;
+}
+int main(void) { while (clock() < CLOCKS_PER_SEC / 3) down(20); return 0; }
+"""
+
+
+def a_tree_folds_recursion_and_counts_what_it_hides():
+    path, done = record([compile_c(RECURSIVE, "-O1", "-g", "-fno-optimize-sibling-calls")], "--sample")
+    assert done.returncode == 0
+    tree = sonde("report", "--tree", path, "sample").split("top-down")[1]
+    rows = [line for line in tree.splitlines() if re.search(r"\bdown\b", line) and "%" in line]
+    assert len(rows) == 1 and "(recursive)" in rows[0], tree
+    total, own = re.findall(r"([\d.]+) %", rows[0])[:2]
+    assert float(total) >= float(own) > 50, rows
+    hidden = _report("--tree", "--top", "1").split("hidden: ")[1]
+    assert re.match(r"\d+ branches with [\d.]+ % in all", hidden), hidden
+
+
 run_cases(globals())

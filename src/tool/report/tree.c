@@ -3,8 +3,9 @@
  * The tree is an array of nodes. A hash table finds a node by its parent and function. Functions
  * are numbered by name and library, so copies of a function at several addresses are one function.
  *
- * Text indents only where a node has several children, each of which then begins with a dash:
- * otherwise a stack of thirty functions would not fit on the screen.
+ * Text indents only where a node has several children, which lines connect: otherwise a stack of
+ * thirty functions would not fit on the screen. Text folds recursion: a function that is called
+ * again below itself adds its callees to the outer call.
  */
 #define _GNU_SOURCE
 #include "report/tree.h"
@@ -18,7 +19,7 @@
 #include "report/json.h"
 #include "sonde/status.h"
 
-enum { DEPTH_MAX = 4096, INDENT_MAX = 40 };
+enum { DEPTH_MAX = 4096, BRANCHES_MAX = 14, PREFIX_BYTES = 8 * BRANCHES_MAX };
 #define LEAST_SHARE 0.01
 
 typedef struct node {
@@ -26,10 +27,12 @@ typedef struct node {
   uint32_t function; /* number of the name */
   uint32_t parent, child, next;
   int64_t weight, self, count;
+  bool recursive; /* calls of the function below were added to this one */
 } node_t;
 
 struct tree {
   const report_t *report;
+  bool folds;    /* recursion */
   node_t *nodes; /* the first is the root */
   size_t node_count, node_capacity;
   const frame_name_t **functions;
@@ -92,6 +95,13 @@ static void add_to(node_t *n, int64_t weight, int64_t count) {
   n->count += count;
 }
 
+/* The node of the function NAME among AT and the nodes above it; 0: none. */
+static uint32_t outer_call(const tree_t *t, uint32_t at, const frame_name_t *name) {
+  while (at && !same_function(t->nodes[at].name, name))
+    at = t->nodes[at].parent;
+  return at;
+}
+
 bool tree_add(tree_t *t, uint32_t stack, int64_t weight, int64_t count) {
   static const frame_name_t unknown = {
       .function = "[a stack that is not in the recording]", .library = "", .known = true};
@@ -103,7 +113,14 @@ bool tree_add(tree_t *t, uint32_t stack, int64_t weight, int64_t count) {
   add_to(&t->nodes[0], weight, count);
   for (int i = 0; i < depth; i++) {
     bool down = t->report->tree == TREE_TOP_DOWN;
-    at = child_of(t, at, names[down ? depth - 1 - i : i]);
+    const frame_name_t *name = names[down ? depth - 1 - i : i];
+    uint32_t outer = t->folds ? outer_call(t, at, name) : 0;
+    if (outer) {
+      t->nodes[outer].recursive = true;
+      at = outer;
+      continue;
+    }
+    at = child_of(t, at, name);
     if (!at) return false;
     add_to(&t->nodes[at], weight, count);
   }
@@ -121,10 +138,12 @@ static void tree_free(tree_t *t) {
 }
 
 /* NULL: out of memory. */
-static tree_t *tree_make(const report_t *report, tree_fill_fn *fill, const void *context) {
+static tree_t *tree_make(const report_t *report, tree_fill_fn *fill, const void *context,
+                         bool folds) {
   tree_t *t = calloc(1, sizeof *t);
   if (!t) return NULL;
   t->report = report;
+  t->folds = folds;
   if (ARRAY_GROW(t->nodes, 0, t->node_capacity)) {
     t->nodes[0] = (node_t){.function = UINT32_MAX};
     t->node_count = 1;
@@ -175,63 +194,96 @@ typedef struct printer {
   tree_t *tree;
   const char *unit; /* NULL: bytes */
   FILE *out;
+  char prefix[PREFIX_BYTES]; /* the lines left of the current node */
+  int branches;              /* in PREFIX, of three columns each */
+  size_t hidden;             /* branches that are not printed, */
+  int64_t hidden_weight;     /* and theirs */
 } printer_t;
 
 static char *amount_of(int64_t weight, const char *unit, char *out) {
   return unit ? report_count((uint64_t)weight, out) : report_bytes(weight, out);
 }
 
-static void print_row(const printer_t *p, const node_t *n, int indent, bool branch) {
-  const report_t *r = p->tree->report;
-  char amount[24];
+static double share_of(const printer_t *p, int64_t weight) {
   int64_t whole = size_of(p->tree->nodes[0].weight);
-  double share = whole ? 100.0 * (double)n->weight / (double)whole : 0;
-  bool library = n->name->known && *n->name->library;
-  int used = 25 + indent + (library ? 2 + (int)strlen(n->name->library) : 0);
-  char name[REPORT_NAME_MAX];
-  fprintf(p->out, "  %5.1f %%  %10s  %*s%s%s", share, amount_of(n->weight, p->unit, amount), indent,
-          "", branch ? "- " : "  ", report_name(r, n->name, (int)r->columns - used, name));
-  if (library) fprintf(p->out, "  %s%s%s", r->dim, n->name->library, r->plain);
-  fputc('\n', p->out);
+  return whole ? 100.0 * (double)weight / (double)whole : 0;
 }
 
-/* One row for the children that are not shown, if together they are large enough. */
-static void print_rest(const printer_t *p, const uint32_t *list, size_t shown, size_t count,
-                       int indent) {
-  int64_t rest = 0, whole = size_of(p->tree->nodes[0].weight);
+/* BRANCH is what connects the node with the others of its parent; "" for an only child. */
+static void print_row(const printer_t *p, const node_t *n, const char *branch) {
+  const report_t *r = p->tree->report;
+  char amount[24], self[16] = "", name[REPORT_NAME_MAX];
+  bool library = n->name->known && *n->name->library, down = r->tree == TREE_TOP_DOWN;
+  const char *recursive = n->recursive ? " (recursive)" : "";
+  int used = (down ? 32 : 23) + 3 * p->branches + (*branch ? 3 : 0) + (int)strlen(recursive) +
+             (library ? 2 + (int)strlen(n->name->library) : 0);
+  if (down) snprintf(self, sizeof self, "  %5.1f %%", share_of(p, n->self));
+  fprintf(p->out, "  %5.1f %%%s  %10s  %s%s%s%s%s%s%s", share_of(p, n->weight), self,
+          amount_of(n->weight, p->unit, amount), r->dim, p->prefix, branch, r->plain,
+          report_name(r, n->name, (int)r->columns - used, name), r->dim, recursive);
+  if (library) fprintf(p->out, "  %s", n->name->library);
+  fprintf(p->out, "%s\n", r->plain);
+}
+
+/* Counts the children that are not shown, and prints a row for them if together they are large. */
+static void print_rest(printer_t *p, const uint32_t *list, size_t shown, size_t count) {
+  const report_t *r = p->tree->report;
+  int64_t rest = 0;
   for (size_t i = shown; i < count; i++)
     rest += p->tree->nodes[list[i]].weight;
-  if ((double)size_of(rest) < LEAST_SHARE * (double)whole) return;
-  fprintf(p->out, "  %5.1f %%  %10s  %*s- … in %zu more\n", 100.0 * (double)rest / (double)whole,
-          "", indent, "", count - shown);
+  p->hidden += count - shown;
+  p->hidden_weight += rest;
+  if (shown == count || share_of(p, size_of(rest)) < 100 * LEAST_SHARE) return;
+  fprintf(p->out, "  %5.1f %%%*s  %s%s└─ %s… in %zu more\n", share_of(p, rest),
+          r->tree == TREE_TOP_DOWN ? 21 : 12, "", r->dim, p->prefix, r->plain, count - shown);
 }
 
-static void print_children(const printer_t *p, uint32_t parent, int indent) {
-  size_t count;
+/* Whether a row for the children that are not shown follows. */
+static bool has_rest(const printer_t *p, const uint32_t *list, size_t shown, size_t count) {
+  int64_t rest = 0;
+  for (size_t i = shown; i < count; i++)
+    rest += p->tree->nodes[list[i]].weight;
+  return shown < count && share_of(p, size_of(rest)) >= 100 * LEAST_SHARE;
+}
+
+static void print_children(printer_t *p, uint32_t parent) {
+  size_t count, size = strlen(p->prefix);
   uint32_t *list = ranked_children(p->tree, parent, &count);
   size_t shown = list ? shown_of(p->tree, list, count) : 0;
+  bool rest = list && has_rest(p, list, shown, count);
+  bool branches = shown + rest > 1 && p->branches < BRANCHES_MAX;
   for (size_t i = 0; i < shown; i++) {
-    print_row(p, &p->tree->nodes[list[i]], indent, shown > 1);
-    size_t below;
-    uint32_t *next = ranked_children(p->tree, list[i], &below);
-    bool chain = next && shown_of(p->tree, next, below) == 1;
-    free(next);
-    print_children(p, list[i], chain || indent >= INDENT_MAX ? indent : indent + 2);
+    bool is_last = i + 1 == shown && !rest;
+    print_row(p, &p->tree->nodes[list[i]], !branches ? "" : is_last ? "└─ " : "├─ ");
+    if (branches) {
+      snprintf(p->prefix + size, sizeof p->prefix - size, "%s", is_last ? "   " : "│  ");
+      p->branches++;
+    }
+    print_children(p, list[i]);
+    p->branches -= branches;
+    p->prefix[size] = 0;
   }
-  if (list) print_rest(p, list, shown, count, indent);
+  if (list) print_rest(p, list, shown, count);
   free(list);
 }
 
 int tree_print(const report_t *r, tree_fill_fn *fill, const void *context, const char *title,
                const char *unit, FILE *out) {
   char amount[24];
-  tree_t *t = tree_make(r, fill, context);
+  tree_t *t = tree_make(r, fill, context, true);
   if (!t) return SONDE_ENOMEM;
+  printer_t p = {.tree = t, .unit = unit, .out = out};
   fprintf(out, "\n%s%s, %s%s: %s%s%s; below each function: its %s\n", r->bold, title,
           r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up", r->plain,
           amount_of(t->nodes[0].weight, unit, amount), unit && *unit ? " " : "", unit ? unit : "",
           r->tree == TREE_TOP_DOWN ? "callees" : "callers");
-  print_children(&(printer_t){t, unit, out}, 0, 0);
+  fprintf(out, "%s  %7s%s  %10s  function%s\n", r->dim, "total",
+          r->tree == TREE_TOP_DOWN ? "     self" : "", unit && *unit ? unit : "bytes", r->plain);
+  print_children(&p, 0);
+  if (p.hidden)
+    fprintf(out,
+            "%s  hidden: %zu branches with %.1f %% in all, each below 1 %% or beyond --top %u%s\n",
+            r->dim, p.hidden, share_of(&p, p.hidden_weight), r->top, r->plain);
   tree_free(t);
   return 0;
 }
@@ -262,7 +314,7 @@ static json_object *node_json(tree_t *t, uint32_t index) {
 }
 
 void tree_add_json(const report_t *r, tree_fill_fn *fill, const void *context, json_object *o) {
-  tree_t *t = tree_make(r, fill, context);
+  tree_t *t = tree_make(r, fill, context, false);
   if (!t) return;
   json_object *tree = node_json(t, 0);
   json_add_text(tree, "direction", r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up");

@@ -119,11 +119,25 @@ static bool demangle_swift(const char *raw, char *out, size_t size) {
   return length > 0 && length < size;
 }
 
+/* "_Z3fooi@plt", as elf/plt.c names the stub of a function of another image. */
+static bool demangle_stub(const char *raw, char *out, size_t size) {
+  static const char ending[] = "@plt";
+  char function[1024];
+  size_t length = strlen(raw), end = sizeof ending - 1;
+  if (length <= end || length >= sizeof function || strcmp(raw + length - end, ending))
+    return false;
+  memcpy(function, raw, length - end);
+  function[length - end] = 0;
+  if (!demangle_itanium(function, out, size) || strlen(out) + sizeof ending > size) return false;
+  strcat(out, ending);
+  return true;
+}
+
 bool demangle(const char *raw, char *out, size_t size) {
   if (raw[0] != '_' && raw[0] != '$') return false;
   if (strnlen(raw, DEMANGLE_MAX / 4) == DEMANGLE_MAX / 4) return false;
   if (size > DEMANGLE_MAX) size = DEMANGLE_MAX;
   if (is_swift(raw)) return demangle_swift(raw, out, size);
   if (raw[1] != 'Z' && raw[1] != 'R') return false;
-  return demangle_itanium(raw, out, size);
+  return demangle_stub(raw, out, size) || demangle_itanium(raw, out, size);
 }

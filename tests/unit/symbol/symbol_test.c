@@ -314,6 +314,7 @@ static void demangles(void **state) {
       {"_ZN50_$LT$T$u20$as$u20$core..convert..From$LT$U$GT$$GT$4from17h0123456789abcdefE",
        "<T as core::convert::From<U>>::from"},
       {"_RNvCskwGfYPst2Cb_3foo3bar", "foo::bar"},
+      {"_ZN3app4TreeIiE4rootEi@plt", "app::Tree<int>::root(int)@plt"},
       {"main", NULL},
       {"-[NSString length]", NULL},
       {"_start", NULL},

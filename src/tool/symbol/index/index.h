@@ -23,7 +23,7 @@
 #include "symbol/index/facts.h"
 #include "symbol/symbol.h"
 
-#define INDEX_VERSION      5u
+#define INDEX_VERSION      6u
 #define INDEX_BLOCK        32
 #define INDEX_SYMBOL_BLOCK 8
 #define INDEX_PAGE         4096
