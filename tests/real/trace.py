@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import time
 
-from helpers import compile_c, fresh, needs, needs_agent, run_cases, second_reader, sonde, start_record
+from helpers import (
+    SONDE, compile_c, fresh, needs, needs_agent, record, run_cases, second_reader, sonde, start_record)
 from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
 
 needs_agent()
@@ -198,6 +199,21 @@ def filters_leave_the_rest_whole():
     tid = second_reader(path, "--calls")[0][0]
     assert trace_of(path, "--thread", str(tid))["trace"]["shown"] == whole["trace"]["shown"]
     assert trace_of(path, "--thread", "1")["trace"]["shown"] == 0
+
+
+def a_large_chrome_trace_is_announced():
+    """Before anything is written, with what the options leave."""
+    source = "#include <unistd.h>\nint main(void) { for (int i = 0; i < 3300000; i++) getppid(); return 0; }"
+    path, _ = record([compile_c(source)], "--trace=libc.so*:getppid", "--malloc=off")
+    calls = trace_of(path)["trace"]["calls"]
+    for options, is_large in ([], True), (["--least", "1s"], False):
+        export = subprocess.Popen([SONDE, "export", "--as", "chrome-trace", *options, path], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert export.stdout.readline().startswith("{")
+        export.stdout.close()
+        said = export.stderr.read()
+        export.wait()
+        assert (f"{calls} calls" in said and "--least" in said and "--depth" in said) == is_large, said
 
 
 def the_chrome_trace_is_well_formed():

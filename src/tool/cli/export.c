@@ -128,10 +128,20 @@ static int write_to(const request_t *request, reader_t *reader, const replay_t *
   return close_output(request, out, write_stacks(request, reader, replay, samples, out));
 }
 
+/* Says so before a file is written that no viewer opens. */
+static void note_size(const request_t *request, reader_t *reader) {
+  chrome_trace_size_t size;
+  if (chrome_trace_size(reader, &request->calls, &size) < 0 || !size.bytes) return;
+  message_note("the timeline has %" PRIu64 " calls and takes about %.1f GB; '--least 10us' keeps "
+               "%" PRIu64 " of them, '--depth N' the outer ones",
+               size.calls, (double)size.bytes / 1e9, size.longer_calls);
+}
+
 static int export_calls(const request_t *request, reader_t *reader) {
   if (!calls_bytes(reader))
     return message_fail("'%s' has no traced calls; record with 'sonde record --trace'",
                         request->path);
+  note_size(request, reader);
   frame_names_t *names = frame_names_new(reader);
   FILE *out = names ? open_output(request) : NULL;
   int status = CLI_FAILED;

@@ -79,6 +79,32 @@ static bool put_names(trace_writer_t *w) {
   return good;
 }
 
+/* Of one event: the mean of C programs, whose names are short. */
+#define EVENT_BYTES 90u
+/* The least that the records of one call take. */
+#define CALL_BYTES 4u
+
+static bool count_call(void *context, const trace_span_t *call) {
+  chrome_trace_size_t *size = context;
+  size->calls++;
+  size->longer_calls += call->took_ns >= 10000;
+  return true;
+}
+
+int chrome_trace_size(reader_t *reader, const trace_filter_t *filter, chrome_trace_size_t *out) {
+  trace_filter_t each = *filter;
+  trace_t trace;
+  *out = (chrome_trace_size_t){0};
+  if (calls_bytes(reader) / CALL_BYTES * EVENT_BYTES < CHROME_TRACE_LARGE) return 0;
+  each.on_call = count_call;
+  each.on_call_context = out;
+  int status = trace_run(&trace, reader, &each);
+  if (status != 0) return status;
+  trace_free(&trace);
+  if (out->calls * EVENT_BYTES >= CHROME_TRACE_LARGE) out->bytes = out->calls * EVENT_BYTES;
+  return 0;
+}
+
 int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
                        bool full, FILE *out) {
   size_t frames;
