@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "analysis/why/facts.h"
+#include "symbol/short_name.h"
 
 /* ---- one stack ---------------------------------------------------------------------------- */
 
@@ -26,7 +27,10 @@ static int caller_of(const why_stack_t *s, int i) {
 }
 
 /* A function that only wraps the allocator, such as xmalloc: its caller decides. */
-static bool is_wrapper(const char *name) {
+static bool is_wrapper(const char *function) {
+  char name[WHY_NAME_MAX];
+  short_name(function, 0, name, sizeof name); /* without arguments, such as std::allocator */
+  name[strcspn(name, "<")] = 0;
   return strstr(name, "alloc") || strstr(name, "strdup") || strstr(name, "strndup");
 }
 
