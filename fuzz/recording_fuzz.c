@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arbitrary recordings: their tables and events, a replay, stalls, waits and the coverage of the
- * audit. The target corrects the checksums of chunks first, so that the code after the checksum
- * test is reached.
+ * Arbitrary recordings: their tables and events, a replay, stalls, waits, resources, a crash and
+ * the coverage of the audit. The target corrects the checksums of chunks first, so that the code
+ * after the checksum test is reached.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "analysis/audit/coverage.h"
 #include "analysis/cpu.h"
+#include "analysis/crash_blocks.h"
 #include "analysis/malloc/replay.h"
 #include "analysis/trace.h"
 #include "analysis/stalls.h"
+#include "analysis/usage.h"
 #include "analysis/waits.h"
 #include "reader/reader.h"
 
@@ -41,13 +43,17 @@ typedef struct watched {
   cpu_use_t cpu;
   waits_t waits; /* and the wall-clock sampler's */
   coverage_t coverage;
+  crash_t crash;
+  usage_t usage;
+  const reader_t *reader;
   stack_dedup_t *same;
 } watched_t;
 
 static bool add_event(void *context, const record_event_t *event) {
   watched_t *w = context;
   return stalls_add(&w->stalls, event) && cpu_use_add(&w->cpu, event) &&
-         waits_add(&w->waits, event) && coverage_add(&w->coverage, event, w->same);
+         waits_add(&w->waits, event) && coverage_add(&w->coverage, event, w->same) &&
+         crash_add(&w->crash, event) && usage_add(&w->usage, w->reader, event);
 }
 
 static void say(coverage_t *coverage) {
@@ -68,7 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   mend_checksums(copy, size);
   if (reader_open_bytes(&reader, copy, size, error, sizeof error) == 0) {
     replay_t replay;
-    watched_t watched = {.waits.wall.reader = reader, .same = stack_dedup_new(reader)};
+    watched_t watched = {
+        .waits.wall.reader = reader, .reader = reader, .same = stack_dedup_new(reader)};
     const replay_options_t options = {.other = add_event, .other_context = &watched};
     ask(reader);
     if (watched.same && replay_run(&replay, reader, &options) == 0) replay_free(&replay);
@@ -78,6 +85,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     stalls_finish(&watched.stalls, reader);
     stalls_free(&watched.stalls);
     cpu_use_free(&watched.cpu);
+    crash_pointers_t pointers;
+    (void)crash_pointers_find(reader, &watched.crash, &pointers);
+    crash_free(&watched.crash);
+    (void)usage_growth(&watched.usage, USAGE_RSS, watched.usage.from_ns, watched.usage.to_ns);
+    usage_free(&watched.usage);
     (void)waits_rank(&watched.waits);
     waits_free(&watched.waits);
     say(&watched.coverage);

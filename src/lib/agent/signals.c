@@ -4,12 +4,16 @@
  * request for the default installs the handler, and a query that finds the handler returns the
  * default. All other calls pass through. The sensor is notified before its handler is replaced and
  * after it is restored: in between, faults are not recorded.
+ *
+ * sigaltstack hides the alternate stack that a thread got for a stack overflow
+ * (os_fault_stack_give); a thread that disables its own gets that one again.
  */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 
 #include "agent/agent.h"
+#include "os/os.h"
 #include "sensor/crash.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -22,10 +26,12 @@ static struct {
   handler_t *(*bsd_signal)(int, handler_t *);
   handler_t *(*sysv_signal)(int, handler_t *);
   handler_t *(*sigset)(int, handler_t *);
+  int (*sigaltstack)(const stack_t *, stack_t *);
 } real;
 
 void signals_find_real(void) {
-  static const char *const names[] = {"sigaction", "signal", "bsd_signal", "sysv_signal", "sigset"};
+  static const char *const names[] = {"sigaction",   "signal", "bsd_signal",
+                                      "sysv_signal", "sigset", "sigaltstack"};
   _Static_assert(sizeof real == sizeof(uint64_t) * ARRAY_COUNT(names), "one name a function");
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
 }
@@ -83,3 +89,14 @@ DEFINE(signal)
 DEFINE(bsd_signal)
 DEFINE(sysv_signal)
 DEFINE(sigset)
+
+EXPORT int sigaltstack(const stack_t *wanted, stack_t *old) {
+  agent_enter();
+  if (!real.sigaltstack) return -1;
+  int status = real.sigaltstack(wanted, old);
+  if (status == 0 && old && os_is_fault_stack((uint64_t)(uintptr_t)old->ss_sp))
+    *old = (stack_t){.ss_flags = SS_DISABLE};
+  if (status == 0 && wanted && wanted->ss_flags & SS_DISABLE && agent_in_recorded_process())
+    crash_thread_starts();
+  return status;
+}

@@ -15,6 +15,7 @@
 
 #include "os/os.h"
 #include "record/writer.h"
+#include "sensor/crash.h"
 #include "sensor/sample.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -66,6 +67,7 @@ static void at_thread_end(void *entry) {
   shm_thread_t *thread = entry;
   if (!agent_in_recorded_process() || !is_entry(thread)) return;
   if (load_acquire(&thread->tid) == (uint32_t)os_tid()) note_end(thread);
+  crash_thread_ends();
   (void)real.setspecific(key, entry);
 }
 
@@ -96,7 +98,8 @@ static void *begin(void *start) {
     (void)real.setspecific(key, thread);
   else if (control)
     add_relaxed(&control->threads.started, 1u); /* the table is full: it only counts */
-  return own.function(own.argument);            /* a jump */
+  if (control) crash_thread_starts();
+  return own.function(own.argument); /* a jump */
 }
 
 /* NULL: the thread starts without `begin`, because as many others are about to start. */

@@ -14,6 +14,7 @@
  *   bool     arch_on_valgrind(void)                   true if valgrind executes this code
  *   arch_frame_t arch_context_frame(ucontext)         see below
  *   uint64_t arch_context_registers(ucontext, ...)    see below
+ *   arch_access_t arch_context_access(ucontext)       see below; not on Apple's systems
  */
 #ifndef SONDE_ARCH_ARCH_H
 #define SONDE_ARCH_ARCH_H
@@ -28,6 +29,15 @@ typedef struct arch_frame {
   uint64_t fp; /* rbp, x29 */
   uint64_t lr; /* x30; 0 on machines that keep the return address on the stack */
 } arch_frame_t;
+
+/* How an instruction accessed the memory at which it faulted. The numbers are those of recordings.
+ */
+typedef enum arch_access {
+  ARCH_ACCESS_UNKNOWN = 0,
+  ARCH_ACCESS_READ = 1,
+  ARCH_ACCESS_WRITE = 2,
+  ARCH_ACCESS_EXECUTE = 3,
+} arch_access_t;
 
 /* The client request VG_USERREQ__RUNNING_ON_VALGRIND of valgrind.h. */
 #define ARCH_ASK_VALGRIND UINT64_C(0x1001)
@@ -49,5 +59,10 @@ static inline arch_frame_t arch_context_frame(const void *ucontext);
  * its DWARF number, and sets the bits of these numbers in KNOWN. Returns the pc. */
 static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
                                               uint64_t *known);
+
+#if !defined(__APPLE__)
+/* How the instruction that UCONTEXT interrupted accessed memory, if it faulted. */
+static inline arch_access_t arch_context_access(const void *ucontext);
+#endif
 
 #endif

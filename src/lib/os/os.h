@@ -309,6 +309,16 @@ void os_signal_again(int number, const void *info);
  * signal handler may have. All signals except those of faults must be blocked. */
 void os_run_on_handler_stack(void (*run)(void *), void *argument);
 
+/* An alternate signal stack for the calling thread, so that its handlers can run after a stack
+ * overflow. os_fault_stack_give does nothing if the thread has one. os_fault_stack_take removes a
+ * stack that was given; call it at the thread's end. os_fault_stacks_forked releases the stacks of
+ * the parent's other threads; call it in a child of fork. Linux only. */
+void os_fault_stack_give(void);
+void os_fault_stack_take(void);
+void os_fault_stacks_forked(void);
+/* True if the alternate stack that begins at START was given by os_fault_stack_give. */
+bool os_is_fault_stack(uint64_t start);
+
 /* ---- ticks of CPU time -------------------------------------------------------------------- */
 
 /* Runs in a signal handler of the thread whose CPU time has ticked. The kernel did not deliver

@@ -7,9 +7,9 @@
  * SIGSYS. A handler that the program installs runs as usual; when it, or abort, restores the
  * default action, the crash handler is installed again. After recording, the crash handler restores
  * the real default action and sends the same signal again: exit status and core file are as without
- * sonde. sigaction reports the default action to the program (agent/signals.c). If there is no
- * space for a handler (stack overflow in a thread without an alternate stack), the kernel
- * terminates the program and nothing is recorded.
+ * sonde. sigaction reports the default action to the program (agent/signals.c). A thread without an
+ * alternate signal stack gets one, so that a stack overflow is recorded; sigaltstack reports to the
+ * program that there is none.
  *
  * A fault inside a guarded copy (arch/guarded.h) only ends that copy.
  */
@@ -30,6 +30,10 @@ static inline bool crash_catches_faults(void) { return false; }
 bool crash_catches_faults(void);
 #endif
 void crash_set_handled(int signal, bool handled);
+
+/* The calling thread starts, or ends. */
+void crash_thread_starts(void);
+void crash_thread_ends(void);
 
 /* The handler, and its flags for sigaction(2). */
 void crash_handler(int signal, void *info, void *context);

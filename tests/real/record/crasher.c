@@ -62,7 +62,19 @@ static const char *kind(void (*handler)(int)) {
   return handler == SIG_DFL ? "default" : handler == SIG_IGN ? "ignore" : "handler";
 }
 
+static void see_stack(void) {
+  static char memory[1 << 16];
+  const stack_t own = {.ss_sp = memory, .ss_size = sizeof memory}, none = {.ss_flags = SS_DISABLE};
+  const stack_t *wanted[] = {NULL, &own, &none, NULL};
+  for (int i = 0; i < 4; i++) {
+    stack_t old;
+    int status = sigaltstack(wanted[i], &old);
+    printf("%d %d %zu %d\n", status, old.ss_flags, old.ss_size, old.ss_sp == memory);
+  }
+}
+
 static void see(void) {
+  see_stack();
   struct sigaction old;
   sigaction(SIGSEGV, NULL, &old);
   printf("%s %d\n", kind(old.sa_handler), old.sa_flags);

@@ -100,6 +100,17 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
   *known = ((uint64_t)1 << ARCH_DWARF_REGISTERS) - 1;
   return (uint64_t)g[ARCH_GREG_RIP];
 }
+
+/* REG_ERR and REG_TRAPNO of ucontext.h. Exception 14 is a page fault; bits 1 and 4 of its error
+ * code are a write and an instruction fetch (Intel SDM 3, 4.7). */
+static inline arch_access_t arch_context_access(const void *ucontext) {
+  enum { ERR = 19, TRAPNO = 20, PAGE_FAULT = 14, WRITE = 2, FETCH = 16 };
+  const greg_t *g = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+  if (g[TRAPNO] != PAGE_FAULT) return ARCH_ACCESS_UNKNOWN;
+  return g[ERR] & FETCH   ? ARCH_ACCESS_EXECUTE
+         : g[ERR] & WRITE ? ARCH_ACCESS_WRITE
+                          : ARCH_ACCESS_READ;
+}
 #endif
 
 #if !defined(__APPLE__)

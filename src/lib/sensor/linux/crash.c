@@ -3,8 +3,10 @@
 
 #include <signal.h>
 
+#include "arch/arch.h"
 #include "arch/guarded.h"
 #include "record/extended.h"
+#include "sensor/linux/crash_cause.h"
 #include "sensor/sensor.h"
 #include "sonde/thread.h"
 #include "capture/stack.h"
@@ -25,6 +27,11 @@ typedef struct info {
   uint64_t address;
 } info_t;
 
+typedef struct crash {
+  const info_t *info;
+  const void *context;
+} crash_t;
+
 /* Memory for a crash is mapped at the start: mapping may fail during a crash. */
 static sonde_thread_stack_t *threads;
 static uintptr_t *pcs;
@@ -42,6 +49,13 @@ void crash_set_handled(int number, bool is_handled) {
   else
     (void)__atomic_and_fetch(&handled, ~(1ull << number), __ATOMIC_RELAXED);
 }
+
+/* A thread that starts with other handlers keeps its alternate stack as it is. */
+void crash_thread_starts(void) {
+  if (crash_catches_faults()) os_fault_stack_give();
+}
+
+void crash_thread_ends(void) { os_fault_stack_take(); }
 
 bool crash_wants(int number) {
   const shm_control_t *c = writer_control();
@@ -62,14 +76,55 @@ static void put_thread(stream_t *s, uint64_t time, const sonde_thread_t *t, uint
   if (!extended_put(s, EXTENDED_THREAD, time, &b)) writer_lost_event(s->writer->control);
 }
 
-static void put_crash(stream_t *s, uint64_t time, const info_t *info, pid_t tid, uint32_t stack) {
-  extended_body_t b;
+static void add_registers(extended_body_t *b, const void *context) {
+  uint64_t registers[ARCH_DWARF_REGISTERS], known;
+  (void)arch_context_registers(context, registers, &known);
+  extended_number(b, ARCH_DWARF_REGISTERS);
+  for (unsigned i = 0; i < ARCH_DWARF_REGISTERS; i++)
+    extended_number(b, registers[i]);
+}
+
+static void add_mapping(extended_body_t *b, int maps, uint64_t address) {
+  uint64_t start = 0, end = 0;
+  int protection = maps < 0 ? -1 : os_mapping(maps, address, &start, &end);
+  extended_number(b, protection < 0 ? 0 : start);
+  extended_number(b, protection < 0 ? 0 : end);
+  extended_number(b, protection < 0 ? 0 : (uint64_t)protection + 1);
+}
+
+/* The thread's stack, where it is mapped, and what is mapped at the address of the fault. */
+static void add_mappings(extended_body_t *b, uint64_t address) {
+  uint64_t low, high, start, end;
+  int maps = os_mappings_open();
+  bool known = os_thread_stack(&low, &high) && maps >= 0 &&
+               os_mapping(maps, high - sizeof(uint64_t), &start, &end) >= 0;
+  extended_number(b, known ? start : 0);
+  extended_number(b, known ? high : 0);
+  add_mapping(b, maps, address);
+  if (maps >= 0) os_close(maps);
+}
+
+static void add_cause(extended_body_t *b, int number) {
+  static crash_cause_t cause;
+  crash_cause_read(number, &cause);
+  extended_string(b, cause.message, cause.message_size);
+  extended_string(b, cause.exception, cause.exception_size);
+  extended_string(b, cause.what, cause.what_size);
+}
+
+static void put_crash(stream_t *s, uint64_t time, const crash_t *crash, pid_t tid, uint32_t stack) {
+  const info_t *info = crash->info;
+  static extended_body_t b; /* one thread records a crash */
   b.used = 0;
   extended_number(&b, (uint64_t)info->number);
   extended_number(&b, (uint32_t)info->code);
   extended_number(&b, info->code > 0 ? info->address : 0);
   extended_number(&b, (uint64_t)tid);
   extended_number(&b, stack);
+  add_registers(&b, crash->context);
+  extended_number(&b, (uint64_t)arch_context_access(crash->context));
+  add_mappings(&b, info->code > 0 ? info->address : 0);
+  add_cause(&b, info->number);
   if (!extended_put(s, EXTENDED_CRASH, time, &b)) writer_lost_event(s->writer->control);
 }
 
@@ -89,21 +144,15 @@ static void put_others(stream_t *s, uint64_t time, pid_t own) {
   }
 }
 
-typedef struct crash {
-  const info_t *info;
-  const void *context;
-} crash_t;
-
 static void record(void *argument) {
-  const info_t *info = ((const crash_t *)argument)->info;
-  const void *context = ((const crash_t *)argument)->context;
+  const crash_t *crash = argument;
   stream_t *s = writer_enter(UINT32_MAX);
   if (!s) return;
   pid_t own = os_tid();
   uint32_t stack = 0;
   uint64_t time = writer_now(s->writer);
-  if (stack_id_of_context(&stack, context) < 0) stack = 0;
-  put_crash(s, time, info, own, stack);
+  if (stack_id_of_context(&stack, crash->context) < 0) stack = 0;
+  put_crash(s, time, crash, own, stack);
   put_others(s, time, own);
   writer_leave(s);
 }
@@ -137,6 +186,8 @@ static void start(shm_control_t *control) {
   pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
   threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
   install();
+  crash_cause_prepare();
+  crash_thread_starts();
 }
 
 /* Without the calls that restore the default action and send the signal again, the program would
@@ -152,4 +203,5 @@ static void limit(uint32_t effects) {
   if (before && !limited) install();
 }
 
-HIDDEN const sensor_t sensor_crash = {.start = start, .limit = limit};
+HIDDEN const sensor_t sensor_crash = {
+    .start = start, .after_fork = os_fault_stacks_forked, .limit = limit};

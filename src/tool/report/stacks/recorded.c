@@ -31,25 +31,33 @@ void report_place(const report_t *r, const frame_name_t *name, char *out, size_t
              name->known ? name->library : "");
 }
 
-static void print_name(const report_t *r, const frame_name_t *name, FILE *out) {
+/* COUNT: how many calls of the function follow each other (recursion). */
+static void print_name(const report_t *r, const frame_name_t *name, int count, FILE *out) {
   enum { INDENT = 6 };
-  char text[REPORT_NAME_MAX], place[PATH_MAX + 32];
+  char text[REPORT_NAME_MAX], place[PATH_MAX + 32], times[24] = "";
+  if (count > 1) snprintf(times, sizeof times, "  ×%d", count);
   const char *inlined = name->inlined ? "  (inlined)" : "";
   report_place(r, name, place, sizeof place);
-  int room = (int)r->columns - INDENT - (int)strlen(place) - (int)strlen(inlined);
-  fprintf(out, "      %s%s%s%s%s\n", report_name(r, name, room, text), r->dim, place, inlined,
-          r->plain);
+  int room =
+      (int)r->columns - INDENT - (int)strlen(place) - (int)strlen(inlined) - (int)strlen(times);
+  fprintf(out, "      %s%s%s%s%s%s\n", report_name(r, name, room, text), r->dim, place, inlined,
+          times, r->plain);
 }
 
 void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
   const frame_name_t *names[DEPTH_MAX];
   int count = frame_names_of_stack(r->names, stack, names, DEPTH_MAX);
   if (count < 0) fprintf(out, "      [the stack is not in the recording]\n");
-  for (int i = 0; i < count && i < DEPTH_SHOWN; i++)
-    print_name(r, names[i], out);
-  if (count > DEPTH_SHOWN)
-    fprintf(out, "      … %d more%s\n", count - DEPTH_SHOWN,
-            count > READER_DEPTH_MAX ? ", at least" : "");
+  int i = 0, most = count < DEPTH_MAX ? count : DEPTH_MAX;
+  for (int line = 0; i < most && line < DEPTH_SHOWN; line++) {
+    int equal = i + 1;
+    while (equal < most && names[equal] == names[i])
+      equal++;
+    print_name(r, names[i], equal - i, out);
+    i = equal;
+  }
+  if (count > i)
+    fprintf(out, "      … %d more%s\n", count - i, count > READER_DEPTH_MAX ? ", at least" : "");
 }
 
 void report_function_json(const frame_name_t *name, json_object *o) {

@@ -100,6 +100,7 @@
   X(rt_sigreturn, SYS_rt_sigreturn, "return from a signal handler", ANY, ANY, ANY, ANY, ANY, ANY)  \
   X(rt_tgsigqueueinfo, SYS_rt_tgsigqueueinfo, "signal threads", ANY, ANY, ANY, ANY)                \
   X(sigaltstack, SYS_sigaltstack, "the alternate signal stack", 0, ANY)                            \
+  X(sigaltstack_set, SYS_sigaltstack, "record stack overflows", ANY, 0)                            \
   X(timer_create, SYS_timer_create, "sample a thread", ANY, ANY, ANY)                              \
   X(timer_settime, SYS_timer_settime, "sample a thread", ANY, 0, ANY)                              \
   X(timer_delete, SYS_timer_delete, "stop sampling a thread", ANY)                                 \

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Crashes in the way that its argument names. Blocks come from make_block and go in drop_block.
+ */
+#define _GNU_SOURCE
+#include <assert.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#if defined(AS_PLUGIN)
+int plugin_work(void);
+int plugin_work(void) {
+  void *volatile block = malloc(100);
+  free(block);
+  return block != NULL;
+}
+#else
+
+typedef struct node {
+  struct node *next;
+  char text[40];
+} node_t;
+
+static volatile int zero, number = 7;
+
+__attribute__((noinline)) static void *make_block(size_t size) {
+  void *block = malloc(size);
+  memset(block, 0x11, size);
+  return block;
+}
+
+__attribute__((noinline)) static void drop_block(void *block) {
+  free(block);
+  __asm__ volatile("");
+}
+
+static void *drop_elsewhere(void *block) {
+  drop_block(block);
+  return NULL;
+}
+
+/* The block has its own mapping, which is gone. */
+__attribute__((noinline)) static void use_large(void) {
+  char *volatile block = make_block(1 << 20);
+  pthread_t thread;
+  pthread_create(&thread, NULL, drop_elsewhere, block);
+  pthread_join(thread, NULL);
+  block[5000] = 1;
+}
+
+/* The pointer in the freed block leads nowhere; the block's address is in a register. */
+__attribute__((noinline)) static int use_node(node_t *node) {
+  int found = *(volatile int *)((char *)node->next + 0x10);
+  __asm__ volatile("" : : "r"(node)); /* still in a register at the access */
+  return found;
+}
+
+static void use_small(void) {
+  node_t *node = make_block(sizeof *node);
+  drop_block(node);
+  *(uintptr_t *)node = 0x1000000;
+  printf("%d\n", use_node(node));
+}
+
+static void double_free(void) {
+  void *block = make_block(48);
+  drop_block(block);
+  drop_block(block);
+}
+
+static void free_inside(void) { drop_block((char *)make_block(480) + 16); }
+
+/* The memory of a large block ends at the end of a page; a page without access follows, where
+ * another block has begun. */
+static void write_behind(void) {
+  const size_t size = (1 << 20) - 100;
+  char *one = make_block(size), *two = make_block(size), *lower = one < two ? one : two;
+  uintptr_t end = ((uintptr_t)lower + size + 4095) & ~(uintptr_t)4095;
+  drop_block(one < two ? two : one);
+  mmap((void *)end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  *(volatile char *)end = 1;
+}
+
+__attribute__((noinline)) static int overflow(int n) {
+  volatile char room[512];
+  memset((char *)room, n, sizeof room);
+  return overflow(n + 1) + room[0];
+}
+
+static void *overflow_here(void *unused) {
+  printf("%d\n", overflow(1));
+  return unused;
+}
+
+static void overflow_in_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, overflow_here, NULL);
+  pthread_join(thread, NULL);
+}
+
+static void call_unloaded(void) {
+  void *library = dlopen(getenv("PLUGIN"), RTLD_NOW | RTLD_LOCAL);
+  int (*volatile work)(void);
+  *(void **)&work = dlsym(library, "plugin_work");
+  printf("%d\n", work());
+  dlclose(library);
+  printf("%d\n", work());
+}
+
+static void registers_known(void) {
+#if defined(__x86_64__)
+  __asm__ volatile("mov $0x1111, %%rax\n\tmov $0x2222, %%rbx\n\tmov $0x3333, %%r9\n\t"
+                   "mov $0x4444, %%r15\n\tmov $0x18, %%rdi\n\tmovl $1, (%%rdi)"
+                   :
+                   :
+                   : "rax", "rbx", "r9", "r15", "rdi", "memory");
+#else
+  __asm__ volatile("mov x0, #0x1111\n\tmov x19, #0x2222\n\tmov x9, #0x3333\n\tmov x28, #0x4444\n\t"
+                   "mov x1, #0x18\n\tstr x0, [x1]"
+                   :
+                   :
+                   : "x0", "x1", "x9", "x19", "x28", "memory");
+#endif
+}
+
+int main(int count, char **words) {
+  const char *how = count > 1 ? words[1] : "";
+  alarm(100);
+  if (!strcmp(how, "large")) use_large();
+  if (!strcmp(how, "small")) use_small();
+  if (!strcmp(how, "double")) double_free();
+  if (!strcmp(how, "inside")) free_inside();
+  if (!strcmp(how, "behind")) write_behind();
+  if (!strcmp(how, "stack")) printf("%d\n", overflow(1));
+  if (!strcmp(how, "thread")) overflow_in_thread();
+  if (!strcmp(how, "unloaded")) call_unloaded();
+  if (!strcmp(how, "null")) registers_known();
+  if (!strcmp(how, "assert")) assert(number == 8);
+  if (!strcmp(how, "zero")) printf("%d\n", number / zero);
+  if (!strcmp(how, "const")) *(volatile char *)"text" = 'x';
+  return 1;
+}
+#endif
