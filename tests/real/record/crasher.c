@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile int zero;
+static volatile int zero, started;
 static sigjmp_buf back;
 
 __attribute__((noinline)) static void fall_here(void) {
@@ -23,12 +23,14 @@ __attribute__((noinline)) static void fall_here(void) {
 }
 
 __attribute__((noinline)) static void *wait_here(void *unused) {
+  __atomic_add_fetch(&started, 1, __ATOMIC_RELEASE);
   for (;;)
     pause();
   return unused;
 }
 
 __attribute__((noinline)) static void *compute_here(void *unused) {
+  __atomic_add_fetch(&started, 1, __ATOMIC_RELEASE);
   for (volatile long i = 0;; i++) {
   }
   return unused;
@@ -100,6 +102,8 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < 3; i++)
     pthread_create(&thread, NULL, i ? wait_here : compute_here, NULL);
+  while (started < 3)
+    usleep(1000);
   usleep(50000);
   if (!strcmp(how, "segv")) fall_here();
   if (!strcmp(how, "abort")) abort();

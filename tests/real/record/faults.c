@@ -79,12 +79,18 @@ static void free_inside(void) { drop_block((char *)make_block(480) + 16); }
 /* The memory of a large block ends at the end of a page; a page without access follows, where
  * another block has begun. */
 static void write_behind(void) {
-  const size_t size = (1 << 20) - 100;
-  char *one = make_block(size), *two = make_block(size), *lower = one < two ? one : two;
-  uintptr_t end = ((uintptr_t)lower + size + 4095) & ~(uintptr_t)4095;
-  drop_block(one < two ? two : one);
-  mmap((void *)end, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-  *(volatile char *)end = 1;
+  enum { BLOCKS = 8, SIZE = (1 << 20) - 100, HEAD = 16, PAGE = 4096 };
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+  char *blocks[BLOCKS];
+  for (int i = 0; i < BLOCKS; i++)
+    blocks[i] = make_block(SIZE);
+  for (int i = 0; i < BLOCKS; i++)
+    for (int k = 0; k < BLOCKS; k++) {
+      char *end = (char *)(((uintptr_t)blocks[i] + SIZE + PAGE - 1) & ~(uintptr_t)(PAGE - 1));
+      if (blocks[k] - HEAD != end) continue;
+      drop_block(blocks[k]);
+      if (mmap(end, PAGE, PROT_NONE, flags, -1, 0) == end) *(volatile char *)end = 1;
+    }
 }
 
 __attribute__((noinline)) static int overflow(int n) {

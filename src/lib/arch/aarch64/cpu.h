@@ -141,7 +141,7 @@ static inline uint64_t arch_context_vectors(const void *ucontext, uint64_t *size
  * Its class is 0x20 and 0x21 of an instruction abort, 0x24 and 0x25 of a data abort, where bit 6 is
  * a write (Arm ARM, ESR_EL1). */
 static inline arch_access_t arch_context_access(const void *ucontext) {
-  enum { ESR_MAGIC = 0x45535201, RECORDS_MAX = 16, HEAD = 8, WRITE = 64 };
+  enum { SYNDROME = 0x45535201, RECORDS_MAX = 16, HEAD = 8, WRITE = 64 };
   const mcontext_t *m = &((const ucontext_t *)ucontext)->uc_mcontext;
   const uint8_t *p = (const uint8_t *)m->__reserved, *end = p + sizeof m->__reserved;
   for (int i = 0; i < RECORDS_MAX && end - p >= 2 * HEAD; i++) {
@@ -150,10 +150,10 @@ static inline arch_access_t arch_context_access(const void *ucontext) {
     __builtin_memcpy(head, p, sizeof head);
     __builtin_memcpy(&syndrome, p + HEAD, sizeof syndrome);
     uint64_t class = syndrome >> 26 & 0x3f;
-    if (head[0] == ESR_MAGIC && class >> 1 == 0x10) return ARCH_ACCESS_EXECUTE;
-    if (head[0] == ESR_MAGIC && class >> 1 == 0x12)
+    if (head[0] == SYNDROME && class >> 1 == 0x10) return ARCH_ACCESS_EXECUTE;
+    if (head[0] == SYNDROME && class >> 1 == 0x12)
       return syndrome & WRITE ? ARCH_ACCESS_WRITE : ARCH_ACCESS_READ;
-    if (head[0] == ESR_MAGIC || !head[0] || head[1] < HEAD || head[1] > end - p) break;
+    if (head[0] == SYNDROME || !head[0] || head[1] < HEAD || head[1] > end - p) break;
     p += head[1];
   }
   return ARCH_ACCESS_UNKNOWN;

@@ -16,7 +16,7 @@
  *
  * While sonde's handler runs, no other handler may run and jump out of it: the jump would leave an
  * interrupted record, answer or lock half done. So all signals except faults are blocked, and the
- * work runs on a handler stack (handler_stack.c).
+ * work runs on a handler stack (stack/handler_stack.c).
  */
 #include <errno.h>
 #include <signal.h>
