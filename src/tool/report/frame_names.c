@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/terminal.h"
 #include "image/path.h"
 #include "report/own_code.h"
 #include "symbol/symbol.h"
@@ -38,7 +39,7 @@ frame_names_t *frame_names_new(const reader_t *reader) {
   n->images = reader_images(reader, &n->image_count);
   n->functions = calloc(n->frame_count + 1, sizeof *n->functions);
   n->modules = calloc(n->image_count + 1, sizeof *n->modules);
-  symbol_options_t options = {0};
+  symbol_options_t options = {.progress = terminal_index_progress};
   n->symbolizer = symbolizer_new(&options);
   if (n->functions && n->modules && n->symbolizer) return n;
   frame_names_free(n);

@@ -42,6 +42,10 @@ void stack_symbolizer_free(stack_symbolizer_t *symbolizer);
 const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *symbolizer,
                                                const frame_t *frame);
 
+/* Writes the name of the variable at ADDRESS to OUT (symbol_variable). False: it has none. */
+bool stack_symbolizer_variable(stack_symbolizer_t *symbolizer, uint64_t address, char *out,
+                               size_t size);
+
 /* The file with the debug information of MODULE; NULL: none. */
 const char *stack_symbolizer_debug_path(stack_symbolizer_t *symbolizer, const module_t *module);
 

@@ -164,6 +164,14 @@ const symbolized_pc_t *stack_symbolizer_lookup(stack_symbolizer_t *s, const fram
   return named;
 }
 
+bool stack_symbolizer_variable(stack_symbolizer_t *symbolizer, uint64_t address, char *out,
+                               size_t size) {
+  module_t *module = target_module(symbolizer->target, address);
+  symbol_module_t *symbols =
+      module && module->state == MODULE_READY ? symbols_of(symbolizer, module) : NULL;
+  return symbols && symbol_variable(symbols, address - module->image.slide, out, size);
+}
+
 const char *stack_symbolizer_debug_path(stack_symbolizer_t *symbolizer, const module_t *module) {
   symbol_module_t *symbols = symbols_of(symbolizer, module);
   return symbols ? symbol_debug_path(symbols) : NULL;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/terminal.h"
+#include "report/futex_wait.h"
 #include "report/report.h"
 #include "report/stacks/tail_frames.h"
 
@@ -237,22 +238,60 @@ static void print_name(FILE *out, const char *name) {
   fputc('"', out);
 }
 
+/* The function of the C library that the program called where THREAD waits for a futex, else CALL.
+ */
+static const char *called(const stacks_view_t *view, const thread_t *thread, const char *call) {
+  enum { FRAMES_MAX = 6 };
+  const char *found = NULL;
+  for (size_t i = 0; i < thread->frame_count && i < FRAMES_MAX; i++) {
+    const symbolized_pc_t *named = stack_symbolizer_lookup(view->symbolizer, &thread->frames[i]);
+    if (!named || (found && !named->system)) break;
+    for (int k = 0; k < named->count; k++) {
+      const char *function = named->functions[k].function;
+      const futex_wait_t *wait = function ? futex_wait_of_function(function) : NULL;
+      if (wait && wait->function && (named->system || !found)) found = wait->function;
+    }
+  }
+  return found ? found : call;
+}
+
+/* A wait for a futex, in the words of the program: the call and the variable. */
+static void futex_of_thread(const stacks_view_t *view, const thread_t *thread, char *out,
+                            size_t size) {
+  const wait_t *wait = &thread->wait;
+  const char *call = called(view, thread, wait->syscall);
+  char name[1024];
+  if (!stack_symbolizer_variable(view->symbolizer, wait->address, name, sizeof name))
+    snprintf(name, sizeof name, "0x%llx", (unsigned long long)wait->address);
+  if (wait->is_mutex && wait->owner)
+    snprintf(out, size, "%s(mutex %s, held by thread %d)", call, name, wait->owner);
+  else
+    snprintf(out, size, wait->is_mutex ? "%s(mutex %s, holder unknown)" : "%s(%s)", call, name);
+}
+
 /* What the threads wait for; only the system call if its arguments differ. */
-static void wait_of_group(const thread_group_t *group, char *out, size_t size) {
+static void wait_of_group(const stacks_view_t *view, const thread_group_t *group, char *out,
+                          size_t size) {
   const wait_t *first = &group->threads[0]->wait;
   for (size_t i = 1; i < group->count; i++) {
     const wait_t *wait = &group->threads[i]->wait;
     if (wait->fd == first->fd && wait->address == first->address) continue;
-    snprintf(out, size, "%s", first->syscall ? first->syscall : "a system call");
+    snprintf(out, size, "%s",
+             !first->syscall  ? "a system call"
+             : first->address ? called(view, group->threads[0], first->syscall)
+                              : first->syscall);
     return;
   }
-  stacks_wait_text(group->threads[0], out, size);
+  if (first->syscall && first->address)
+    futex_of_thread(view, group->threads[0], out, size);
+  else
+    stacks_wait_text(group->threads[0], out, size);
 }
 
-static void print_heading(FILE *out, const thread_group_t *group) {
+static void print_heading(FILE *out, const stacks_view_t *view, const thread_group_t *group) {
   const thread_t *thread = group->threads[0];
   char wait[4200];
-  wait_of_group(group, wait, sizeof wait);
+  wait_of_group(view, group, wait, sizeof wait);
   fputs(style.heading, out);
   print_tids(out, group);
   fputs(style.plain, out);
@@ -276,7 +315,7 @@ static void print_group(const stacks_view_t *view, FILE *out, const thread_group
   const thread_t *thread = group->threads[0];
   uint32_t number = 0;
   fputc('\n', out);
-  print_heading(out, group);
+  print_heading(out, view, group);
   uint32_t count = thread->frame_count;
   const frame_t *frames = thread->frames;
   if (view->tail_frames) frames = tail_frames_expand(view->tail_frames, thread, &count);
