@@ -54,6 +54,27 @@ int main(int argc, char **argv) {
   execv(argv[0], argv);
 }
 """
+# Runs a command to which the kernel refuses perf_event_open(2).
+NO_PERF = r"""
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  struct sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_perf_event_open, 0, 1),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EACCES),
+                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {4, filter};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (argc < 2 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 9;
+  execv(argv[1], argv + 1);
+  return 8;
+}
+"""
 BINARY = compile_c(PROGRAM, "-g", "-O1", "-pthread", "-w")
 _started = []
 
@@ -139,21 +160,14 @@ def narrow():
         assert len(shown.splitlines()) <= 8, shown
         terminal.tmux("resize-window", "-x", "120", "-y", "40")
         terminal.until(r"PLACE$", r"q quit  \? help  t overview  s by tid  Enter stack  p freeze")
-        terminal.type("q")
-        terminal.left(0)
-
-
-def wide():
-    with _Screen(_program().pid, columns=200) as terminal:
-        _watch(terminal, 200)
         terminal.key("C-c")
         terminal.left(0)
 
 
-def ended_by_signal():
-    """Also in a locale without UTF-8, and without color."""
-    with _Screen(_program().pid, LC_ALL="C", NO_COLOR="1") as terminal:
-        terminal.until(r"spinner")
+def wide():
+    """In a locale without UTF-8, without color, ended by a signal."""
+    with _Screen(_program().pid, columns=200, LC_ALL="C", NO_COLOR="1") as terminal:
+        _watch(terminal, 200)
         shell = int(terminal.tmux("display-message", "-p", "#{pane_pid}"))
         os.kill(child_of(shell), signal.SIGTERM)
         terminal.left(128 + signal.SIGTERM)
@@ -198,6 +212,26 @@ def frames():
     assert done.stdout.count("TID THREAD") == 2 and "\033" not in done.stdout and done.stdout.isascii(), done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80, done.stdout
     assert "pthread_cond_wait" in done.stdout and "?[2Jwaiter " in done.stdout, done.stdout
+
+
+def executes():
+    """Another program in the same process, and the same one at other addresses."""
+    process = subprocess.Popen(["sh", "-c", 'read line; exec "$0"', BINARY], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    with _Screen(process.pid) as terminal:
+        terminal.until(r" sh +\S+ waiting")
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        terminal.until(r"^1\.program", r"^ +\S+ +\S+ burn +\S+\.c:\d+")
+    kill(process)
+
+
+def without_perf():
+    """Running threads are stopped instead."""
+    launcher = compile_c(NO_PERF)
+    done = subprocess.run([launcher, SONDE, "top", "-n", "4", "-d", "0.3", str(_program().pid)], capture_output=True, text=True,
+                          env={**os.environ, "COLUMNS": "100"}, check=False)
+    assert done.returncode == 0 and "perf is refused" in done.stdout, done
+    assert re.search(r"^ +100\.0 +100\.0 burn", done.stdout, re.M), done.stdout
 
 
 def kept_recording():

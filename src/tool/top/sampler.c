@@ -27,7 +27,10 @@ enum { DEPTH_MAX = 256, NAMES_MAX = 512, TICKS_MAX = 64, BLOCKED_MAX = 64, IDLE_
 #define BUSY_SHARE 0.005
 /* The names of threads are read again after so many readings. */
 #define NAME_READS 8u
-#define REOPEN_NS  UINT64_C(2000000000)
+/* The list of images is read again after so long at least, and after so long at most if that did
+ * not help. */
+#define REOPEN_NS     UINT64_C(500000000)
+#define REOPEN_MAX_NS UINT64_C(60000000000)
 
 /* What is kept of a thread between two readings. */
 typedef struct watch {
@@ -417,8 +420,8 @@ static void read_process(top_sampler_t *s, top_model_t *model, uint64_t now_ns) 
   model->uptime_ns = uptime_ns(s->birth);
   model->rss_bytes = resident_bytes(s->pid);
   model->descriptors = count_descriptors(s->pid);
-  model->sampling = s->is_refused ? "perf is refused, so running threads are stopped for some µs"
-                                  : "running threads by perf";
+  model->sampling =
+      s->is_refused ? "perf is refused: running threads are stopped" : "running threads by perf";
 }
 
 static bool is_replaced(const top_sampler_t *s) {
@@ -428,16 +431,25 @@ static bool is_replaced(const top_sampler_t *s) {
   return stat(path, &exe) == 0 && (exe.st_dev != s->exe_device || exe.st_ino != s->exe_inode);
 }
 
-/* Opens the target again after an exec, and if many stacks were broken: images may be new. Images
- * that stay broken are looked at less and less often. */
-static void reopen(top_sampler_t *s, top_model_t *model, uint64_t now_ns) {
-  bool replaced = is_replaced(s), doubtful = s->doubts * 4 > s->samples;
-  if (!replaced && s->target && !(doubtful && now_ns - s->opened_ns > s->reopen_ns)) return;
-  if (!s->target && now_ns - s->opened_ns < REOPEN_NS) return;
-  problem_t problem = {{0}};
-  s->reopen_ns = replaced ? REOPEN_NS : s->reopen_ns * 2;
+/* Whether many stacks of the last interval were broken: images may be new. */
+static bool is_doubtful(top_sampler_t *s) {
+  bool doubtful = s->doubts * 4 > s->samples;
+  if (s->samples && !s->doubts) s->reopen_ns = REOPEN_NS;
   s->doubts = s->samples = 0;
+  return doubtful;
+}
+
+/* Opens the target again after an exec, and if stacks are doubtful. Images that stay so are looked
+ * at less and less often. */
+static void reopen(top_sampler_t *s, top_model_t *model, uint64_t now_ns) {
+  bool replaced = is_replaced(s), doubtful = is_doubtful(s);
+  problem_t problem = {{0}};
+  if (!replaced && ((s->target && !doubtful) || now_ns - s->opened_ns < s->reopen_ns)) return;
+  s->reopen_ns = replaced ? REOPEN_NS : s->reopen_ns * 2;
+  if (s->reopen_ns > REOPEN_MAX_NS) s->reopen_ns = REOPEN_MAX_NS;
   if (replaced) top_functions_free(&model->functions);
+  for (size_t i = 0; replaced && i < s->count; i++)
+    s->watches[i].reads = 0; /* exec renames threads */
   close_target(s);
   bool good = open_target(s, &problem);
   snprintf(model->problem, sizeof model->problem, "%.190s", good ? "" : problem.text);
