@@ -29,6 +29,9 @@ static const struct {
     {"std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> "
      ">::append(char const*)",
      0, "std::string::append"},
+    {"std::less<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > "
+     ">::operator()(int) const",
+     0, "std::less<std::string>::operator()"},
     {"std::__1::basic_ostream<char, std::__1::char_traits<char> >::flush()", 0,
      "std::ostream::flush"},
     {"std::basic_string<wchar_t, std::char_traits<wchar_t>, std::allocator<wchar_t> >::size() "
