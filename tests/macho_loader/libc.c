@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <getopt.h>
@@ -108,6 +109,13 @@ static int mac_fstatat(int folder, const char *path, uint8_t *out, int flags) {
   if (fstatat(folder_of(folder), path, &st, flags ? AT_SYMLINK_NOFOLLOW : 0) != 0) return -1;
   mac_put_stat(&st, out);
   return 0;
+}
+
+/* Programs ask only for the size of a terminal. None runs on one here. */
+static int mac_ioctl(int fd) {
+  if (isatty(fd)) die("ioctl of a terminal");
+  errno = ENOTTY;
+  return -1;
 }
 
 static int mac_unlinkat(int folder, const char *path, int flags) {
@@ -274,6 +282,7 @@ const stand_in_t libc_stand_ins[] = {
     {"_fnmatch", mac_fnmatch},
     {"_openat", openat_entry},
     {"_fstatat", mac_fstatat},
+    {"_ioctl", mac_ioctl},
     {"_unlinkat", mac_unlinkat},
     {"_renameat", mac_renameat},
     {"_utimensat", mac_utimensat},
@@ -305,17 +314,17 @@ const stand_in_t libc_stand_ins[] = {
     SAME(getopt_long) SAME(pthread_rwlock_destroy) SAME(pthread_rwlock_rdlock)
         SAME(pthread_rwlock_tryrdlock) SAME(pthread_rwlock_unlock) SAME(pthread_rwlock_wrlock) SAME(
             access) SAME(closedir) SAME(dirfd) SAME(dup) SAME(fclose) SAME(fdopen) SAME(fdopendir)
-            SAME(ferror) SAME(fflush) SAME(fgets) SAME(fileno) SAME(fopen) SAME(fputc) SAME(fputs)
-                SAME(fread) SAME(fwrite) SAME(getline) SAME(isatty) SAME(lseek) SAME(mkdir) SAME(
-                    opendir) SAME(putchar) SAME(puts) SAME(realpath) SAME(rename) SAME(atol)
-                    SAME(bsearch) SAME(getenv) SAME(qsort) SAME(strtol) SAME(strtoll) SAME(strtoul)
-                        SAME(strtoull) SAME(tdelete) SAME(tfind) SAME(tsearch) SAME(memccpy) SAME(
-                            stpcpy) SAME(strcpy) SAME(strcspn) SAME(strdup) SAME(strerror)
-                            SAME(strncasecmp) SAME(strndup) SAME(strnlen) SAME(strpbrk) SAME(strspn)
-                                SAME(gmtime_r) SAME(localtime_r) SAME(strftime) SAME(time)
-                                    SAME(timegm) SAME(mktime) SAME(strptime) SAME(atof) SAME(memmem)
-                                        SAME(strncpy){"_memchr",
-                                                      (void *(*)(const void *, int, size_t))memchr},
+            SAME(ferror) SAME(fflush) SAME(fgets) SAME(fileno) SAME(fopen) SAME(fputc) SAME(
+                fputs) SAME(fread) SAME(fwrite) SAME(getline) SAME(isatty) SAME(lseek) SAME(mkdir)
+                SAME(opendir) SAME(putchar) SAME(puts) SAME(realpath) SAME(rename) SAME(atol) SAME(
+                    bsearch) SAME(getenv) SAME(geteuid) SAME(readlink) SAME(qsort) SAME(strtol)
+                    SAME(strtoll) SAME(strtoul) SAME(strtoull) SAME(tdelete) SAME(tfind) SAME(
+                        tsearch) SAME(memccpy) SAME(stpcpy) SAME(strcpy) SAME(strcspn) SAME(strdup)
+                        SAME(strerror) SAME(strncasecmp) SAME(strndup) SAME(strnlen)
+                            SAME(strpbrk) SAME(strspn) SAME(gmtime_r) SAME(localtime_r)
+                                SAME(strftime) SAME(time) SAME(timegm) SAME(mktime)
+                                    SAME(strptime) SAME(atof) SAME(memmem) SAME(strncpy){
+                                        "_memchr", (void *(*)(const void *, int, size_t))memchr},
     {"_strchr", (char *(*)(const char *, int))strchr},
     {NULL, NULL},
 };
