@@ -68,6 +68,9 @@ def values_are_the_kernels():
         else:
             assert end[key] <= use[key]["last"] <= end[key] + more, (key, use[key]["last"], end[key])
     assert _near(use["user_ns"]["last"] + use["system_ns"]["last"], end["cpu_ns"], 60_000_000), (use, end)
+    told = json.loads(sonde("diff", "--json", program.path, program.path))["new_recording"]
+    assert told["peak_rss_bytes"] == use["peak_rss_bytes"]["peak"], told
+    assert " MB resident" in sonde("diff", program.path, program.path)
     text = sonde("report", program.path, "usage")
     rows = text[text.index("\nresources"):].splitlines()[1:]
     assert len(rows) <= 13 and max(map(len, rows)) <= 80, rows

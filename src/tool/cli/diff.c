@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/samples.h"
+#include "analysis/usage.h"
 #include "cli/common/audit_recording.h"
 #include "cli/cli.h"
 #include "cli/common/pager.h"
@@ -49,6 +50,7 @@ typedef struct side {
   report_t report;
   replay_t replay;
   samples_t samples;
+  usage_t usage;
 } side_t;
 
 typedef struct request {
@@ -68,19 +70,22 @@ static const char *name_of(const request_t *a) {
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static bool add_sample(void *samples, const record_event_t *e) {
-  return e->kind != EVENT_SAMPLE || samples_add(samples, e);
+static bool add_event(void *side, const record_event_t *e) {
+  side_t *s = side;
+  if (e->kind == EVENT_SAMPLE) return samples_add(&s->samples, e);
+  return usage_add(&s->usage, s->report.reader, e);
 }
 
 static void close_side(side_t *s) {
   frame_names_free(s->report.names);
   replay_free(&s->replay);
   samples_free(&s->samples);
+  usage_free(&s->usage);
   reader_close(s->report.reader);
 }
 
 static int open_side(side_t *s, const char *path) {
-  const replay_options_t all = {.other = add_sample, .other_context = &s->samples};
+  const replay_options_t all = {.other = add_event, .other_context = s};
   s->report.path = path;
   if (!recording_open_report(&s->report)) return CLI_FAILED;
   if (replay_run(&s->replay, s->report.reader, &all) < 0 ||
@@ -180,7 +185,11 @@ static double seconds_of(const side_t *s) {
 static void print_side(const char *which, const side_t *s) {
   printf("%s  %s: ", which, s->report.path);
   report_command_text(&s->report, stdout);
-  printf("     %.3f s\n", seconds_of(s));
+  printf("     %.3f s", seconds_of(s));
+  uint64_t peak = s->usage.series[USAGE_PEAK_RSS].peak;
+  char text[24];
+  if (peak) printf(", at most %s resident", report_bytes((int64_t)peak, text));
+  putchar('\n');
 }
 
 /* The bytes of which one block is sampled, if the measure is about blocks. */
@@ -263,6 +272,8 @@ static json_object *side_json(const request_t *a, const side_t *s) {
   json_add_text(o, "file", s->report.path);
   report_command_json(&s->report, o);
   json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
+  if (s->usage.series[USAGE_PEAK_RSS].peak)
+    json_add_count(o, "peak_rss_bytes", s->usage.series[USAGE_PEAK_RSS].peak);
   if (rate_of(a, s)) json_add_number(o, "sample_bytes", (int64_t)rate_of(a, s));
   return o;
 }
