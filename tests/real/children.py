@@ -148,6 +148,22 @@ def the_agent_is_not_visible(folder):
     _recorded(rows, folder / "program")
 
 
+def shells_of_a_program_that_does_not_see_the_agent(folder):
+    """system and popen pass the program's own environment, which does not name the agent there."""
+    _can("unshare", "-Urm", "mount", "-t", "tmpfs", "none", "/mnt")
+    program, caller = folder / "program", folder / "caller"
+    shutil.copy(PROGRAM, program)
+    compile_c('#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char **argv) {\n'
+              'if (getenv("SONDE_RECORD") || system(argv[1])) return 1;\n'
+              'FILE *f = popen(argv[argc - 1], "r"); if (!f || pclose(f)) return 2;\n'
+              'return getenv("SONDE_RECORD") ? 3 : 0; }', out=caller)
+    rows, done = _run(folder, "unshare", "-Urm", "sh", "-c",
+                      f"mount -t tmpfs none {LIB} && {caller} '{program}; true'")
+    assert not done.stderr.count("cannot be preloaded"), done.stderr
+    called = [row for row in rows if row["command"].startswith(str(program))]
+    assert len(called) == 2 and all(row.get("file") for row in called), rows
+
+
 def no_way_to_the_agent(folder):
     """A root directory without /proc: the program runs as ever, and the list has the reason."""
     _can("unshare", "-Ur", "chroot", "/", "true")

@@ -31,12 +31,15 @@ static struct {
   int (*execveat)(int, const char *, strings_t, strings_t, int);
   int *(*errno_location)(void);
   spawn_t *posix_spawn, *posix_spawnp;
+  int (*system)(const char *);
+  void *(*popen)(const char *, const char *);
   char ***environment;
 } real;
 
 void exec_find_real(void) {
-  static const char *const names[] = {"execve",           "execvpe",     "fexecve",     "execveat",
-                                      "__errno_location", "posix_spawn", "posix_spawnp"};
+  static const char *const names[] = {"execve",       "execvpe",          "fexecve",
+                                      "execveat",     "__errno_location", "posix_spawn",
+                                      "posix_spawnp", "system",           "popen"};
   static const char *const variable[] = {"__environ"};
   agent_real(names, (uint64_t *)&real, ARRAY_COUNT(names));
   /* The program may hold its own copy of the variable, so the search begins with the program. */
@@ -167,6 +170,49 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const void *actions, const
                         strings_t argv, strings_t envp) {
   agent_enter();
   return spawn(real.posix_spawnp, pid, file, actions, attributes, argv, envp);
+}
+
+/* system and popen pass the variable `environ`, which lacks the agent where the agent's file is
+ * hidden. Meanwhile the variable points to a copy with the agent, as it does for all followed
+ * processes otherwise. Returns what it pointed to; NULL: nothing was changed. */
+static char **lend_environment(next_t *next) {
+  if (!follow_is_on() || !real.environment) return NULL;
+  char **before = *real.environment;
+  next_prepare(next, "/bin/sh", before);
+  if (next->own)
+    *real.environment = next->own;
+  else
+    next_release(next);
+  return next->own ? before : NULL;
+}
+
+/* Unless the program has replaced it: then its variables are in the program's new array. */
+static void return_environment(const next_t *next, char **before) {
+  if (*real.environment != next->own) return;
+  *real.environment = before;
+  next_release(next);
+}
+
+EXPORT int system(const char *command) {
+  next_t next;
+  agent_enter();
+  if (!real.system) return missing();
+  char **before = command ? lend_environment(&next) : NULL;
+  if (!before) return real.system(command);
+  int status = real.system(command);
+  return_environment(&next, before);
+  return status;
+}
+
+EXPORT void *popen(const char *command, const char *type) {
+  next_t next;
+  agent_enter();
+  if (!real.popen) return missing(), NULL;
+  char **before = lend_environment(&next);
+  if (!before) return real.popen(command, type);
+  void *stream = real.popen(command, type);
+  return_environment(&next, before);
+  return stream;
 }
 
 EXPORT int execv(const char *path, strings_t argv) {
