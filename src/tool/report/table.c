@@ -158,8 +158,28 @@ static bool is_name(const column_t *c) {
   return c->unit == UNIT_FUNCTION || c->unit == UNIT_NAME || c->unit == UNIT_STACK;
 }
 
+enum { SUMMED_BYTES = 1024, WORD = sizeof(uint64_t) };
+
+static bool is_additive(const column_t *c) {
+  return c->heading && !c->base && !c->is_double && c->bytes % WORD == 0 &&
+         (c->unit == UNIT_COUNT || c->unit == UNIT_BYTES || c->unit == UNIT_BLOCKS ||
+          c->unit == UNIT_SECONDS || c->unit == UNIT_SHARE);
+}
+
+/* Adds the fields of columns that can be added, each once, over all rows to the row SUM. */
+static void add_rows(const table_t *t, uint64_t *sum) {
+  bool added[SUMMED_BYTES / WORD] = {false};
+  for (const column_t *c = t->columns; c->unit; c++)
+    for (size_t at = c->offset / WORD; is_additive(c) && at < (c->offset + c->bytes) / WORD; at++) {
+      for (size_t i = 0; !added[at] && i < t->count; i++)
+        sum[at] += integer_at((const char *)t->rows + i * t->row_bytes, at * WORD, WORD);
+      added[at] = true;
+    }
+}
+
 /* Sets the widths of all columns, and the room for a name in the last column. */
-static int measure(const report_t *r, const table_t *t, size_t most, int *widths) {
+static int measure(const report_t *r, const table_t *t, size_t most, const uint64_t *sum,
+                   int *widths) {
   enum { NAME_COLUMNS = 40 }; /* a name that is not the last column */
   char cell[CELL_BYTES];
   int room = (int)r->columns;
@@ -169,6 +189,10 @@ static int measure(const report_t *r, const table_t *t, size_t most, int *widths
     if (is_name(c) && is_last(c)) continue;
     for (size_t i = 0; c->heading && i < t->count && i < most; i++) {
       put_cell(r, t, c, row_of(t, i), NAME_COLUMNS, cell);
+      if (width_of(cell) > widths[k]) widths[k] = width_of(cell);
+    }
+    if (sum && is_additive(c)) {
+      put_cell(r, t, c, sum, NAME_COLUMNS, cell);
       if (width_of(cell) > widths[k]) widths[k] = width_of(cell);
     }
     if (c->heading) room -= 2 + widths[k];
@@ -191,16 +215,41 @@ static void print_row(const report_t *r, const table_t *t, const void *row, cons
   if (stack && !r->brief) report_stack_text(r, stack, out);
 }
 
+/* ---- the row of sums ---------------------------------------------------------------------- */
+
+static void print_sum(const report_t *r, const table_t *t, size_t most, const char *what,
+                      const uint64_t *sum, const int *widths, FILE *out) {
+  char cell[CELL_BYTES];
+  for (int k = 0; t->columns[k].unit; k++) {
+    const column_t *c = &t->columns[k];
+    if (!c->heading) continue;
+    *cell = 0;
+    if (is_last(c) && t->count > most)
+      snprintf(cell, sizeof cell, "all %zu %s, %zu not shown", t->count, what, t->count - most);
+    else if (is_last(c))
+      snprintf(cell, sizeof cell, "all %zu %s", t->count, what);
+    else if (is_additive(c))
+      put_cell(r, t, c, sum, widths[k], cell);
+    print_cell(c, cell, widths[k], out);
+  }
+  fputc('\n', out);
+}
+
 void table_text(const report_t *r, const table_t *t, size_t most, const char *what, FILE *out) {
   int widths[COLUMNS_MAX];
-  int room = measure(r, t, most, widths);
+  uint64_t sum[SUMMED_BYTES / WORD] = {0};
+  bool summed = t->summed && t->count > 1 && t->row_bytes <= SUMMED_BYTES;
+  if (summed) add_rows(t, sum);
+  int room = measure(r, t, most, summed ? sum : NULL, widths);
   fputs(r->dim, out);
   for (int k = 0; t->columns[k].unit; k++)
     if (t->columns[k].heading) print_cell(&t->columns[k], t->columns[k].heading, widths[k], out);
   fprintf(out, "%s\n", r->plain);
   for (size_t i = 0; i < t->count && i < most; i++)
     print_row(r, t, row_of(t, i), widths, room, out);
-  if (t->count > most)
+  if (summed)
+    print_sum(r, t, most, what, sum, widths, out);
+  else if (t->count > most)
     fprintf(out, "  … and %zu more%s%s\n", t->count - most, *what ? " " : "", what);
 }
 

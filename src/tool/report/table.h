@@ -60,6 +60,7 @@ typedef struct table {
   size_t row_bytes, count;
   const uint32_t *order; /* indexes of rows in the order to print; NULL: as they are */
   uint64_t whole;        /* what shares refer to */
+  bool summed;           /* text ends with a row of the sums, of all rows that there are */
 } table_t;
 
 #define TABLE(columns_, rows_, count_)                                                             \
@@ -68,7 +69,7 @@ typedef struct table {
 /* Removes the columns with this JSON key or heading: their values are unknown. */
 void table_hide(column_t *columns, const char *name);
 
-/* Prints a line of headings and at most MOST rows, then "… and N more WHAT". */
+/* Prints a line of headings and at most MOST rows, then "… and N more WHAT" or a row of sums. */
 void table_text(const report_t *report, const table_t *table, size_t most, const char *what,
                 FILE *out);
 

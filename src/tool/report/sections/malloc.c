@@ -29,8 +29,8 @@ typedef struct malloc_row {
 typedef enum row_kind { ROW_FUNCTION, ROW_LIBRARY, ROW_STACK } row_kind_t;
 
 typedef struct malloc_rows {
-  malloc_row_t *items; /* at most as many as the report shows */
-  size_t shown, count;
+  malloc_row_t *items;
+  size_t count;
 } malloc_rows_t;
 
 static const column_t row_columns[] = {
@@ -92,10 +92,10 @@ static uint64_t whole_of(const replay_t *p, measure_t measure) {
   }
 }
 
-/* Allocates the rows that are shown of COUNT. */
-static bool start_rows(malloc_rows_t *rows, const report_t *r, size_t count) {
-  *rows = (malloc_rows_t){.count = count, .shown = count < r->top ? count : r->top};
-  rows->items = calloc(rows->shown + 1, sizeof *rows->items);
+/* Allocates COUNT rows. */
+static bool start_rows(malloc_rows_t *rows, size_t count) {
+  *rows = (malloc_rows_t){.count = count};
+  rows->items = calloc(rows->count + 1, sizeof *rows->items);
   return rows->items != NULL;
 }
 
@@ -121,8 +121,8 @@ static bool make_groups(const report_t *r, row_kind_t kind, malloc_rows_t *out) 
     good = !measure_of(s, r->measure) || aggregate_add(&groups, owner_of(r, s, kind), s);
   }
   if (good) aggregate_rank(&groups, r->measure);
-  good = good && start_rows(out, r, groups.count);
-  for (size_t i = 0; good && i < out->shown; i++) {
+  good = good && start_rows(out, groups.count);
+  for (size_t i = 0; good && i < out->count; i++) {
     const aggregate_row_t *g = &groups.items[i];
     out->items[i] = row_of(r, &g->totals, g->key, g->stacks);
   }
@@ -134,8 +134,8 @@ static bool make_stacks(const report_t *r, malloc_rows_t *out) {
   uint32_t *ranked;
   ptrdiff_t count = rank_stacks(r->replay, r->measure, &ranked);
   if (count < 0) return false;
-  bool good = start_rows(out, r, (size_t)count);
-  for (size_t i = 0; good && i < out->shown; i++)
+  bool good = start_rows(out, (size_t)count);
+  for (size_t i = 0; good && i < out->count; i++)
     out->items[i] = row_of(r, &r->replay->stacks[ranked[i]], NULL, 1);
   free(ranked);
   return good;
@@ -148,7 +148,7 @@ static bool make_rows(const report_t *r, row_kind_t kind, malloc_rows_t *rows) {
 }
 
 static table_t table_of(const report_t *r, const malloc_rows_t *rows, const column_t *columns) {
-  return (table_t){TABLE(columns, rows->items, rows->count),
+  return (table_t){TABLE(columns, rows->items, rows->count), .summed = true,
                    .whole = whole_of(r->replay, r->measure)};
 }
 
@@ -191,7 +191,7 @@ static bool add_rows_json(const report_t *r, row_kind_t kind, const char *key, j
   make_columns(r, kind, columns);
   const table_t table = table_of(r, &rows, columns);
   if (good && kind == ROW_STACK) json_add_count(o, "stack_count", rows.count);
-  if (good) json_add(o, key, table_json(r, &table, rows.shown));
+  if (good) json_add(o, key, table_json(r, &table, r->top));
   free(rows.items);
   return good;
 }
@@ -253,7 +253,8 @@ static int print_threads(const report_t *r, FILE *out) {
   column_t columns[sizeof thread_columns / sizeof *thread_columns];
   memcpy(columns, thread_columns, sizeof columns);
   malloc_hide_unknown(r, columns);
-  const table_t table = {TABLE(columns, r->replay->threads, (size_t)count), .order = ranked};
+  const table_t table = {TABLE(columns, r->replay->threads, (size_t)count), .order = ranked,
+                         .summed = (size_t)count == r->replay->thread_count};
   fprintf(out, "\n%sby thread%s%s\n", r->bold, r->replay->sample_bytes ? " (estimated)" : "",
           r->plain);
   table_text(r, &table, r->top, "threads", out);

@@ -41,7 +41,8 @@ static completeness_t completeness_of(const report_t *r, const samples_t *s) {
 }
 
 static table_t stacks_of(const samples_t *s) {
-  return (table_t){TABLE(stack_columns, s->stacks, s->stack_count), .whole = s->ticks};
+  return (table_t){TABLE(stack_columns, s->stacks, s->stack_count), .whole = s->ticks,
+                   .summed = true};
 }
 
 /* The caller frees F in any case. False: out of memory. */
