@@ -125,7 +125,7 @@ class _Screen(Terminal):
 
 def _watch(screen, columns):
     """The first screen."""
-    shown = screen.until(r"^ +\d+ spinner +\d+\.\d (running|runnable)", r"\?\[2Jwaiter +0\.0 waiting +\S+ s pthread_cond_wait",
+    shown = screen.until(r"^ +\d+ spinner +\d+\.\d (running|runnable)", r"\?\[2Jwaiter +0\.0 waiting +\S+ s pthread_cond_wait never$",
                          r" reader +0\.0 waiting +\S+ s read fd \d+ pipe:\[\d+\]", r"^ +\d+\.\d +\d+\.\d burn +\S+\.c:\d+")
     total, own = re.search(r"^ +(\d+\.\d) +(\d+\.\d) burn", shown, re.M).groups()
     first = re.search(r"OWN %.*\n +\S+ +\S+ (\S+)", shown)[1]

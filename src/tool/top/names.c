@@ -93,8 +93,18 @@ static void add_polled(const thread_t *thread, target_t *target, char *out, size
     snprintf(out, size, " fd %d", first.fd);
 }
 
-void top_call(const thread_t *thread, target_t *target, const top_frame_t *frames, int count,
-              char *out) {
+/* The variable of a lock or condition, without the offset in it, and the lock's owner. */
+static void add_futex(stack_symbolizer_t *symbolizer, const wait_t *wait, char *out, size_t size) {
+  char variable[64] = "", owner[32] = "";
+  if (stack_symbolizer_variable(symbolizer, wait->address, variable, sizeof variable))
+    variable[strcspn(variable, "+")] = 0;
+  if (wait->is_mutex && wait->owner)
+    snprintf(owner, sizeof owner, ", held by thread %d", (int)wait->owner);
+  snprintf(out, size, "%s%s%s", *variable ? " " : "", variable, owner);
+}
+
+void top_call(stack_symbolizer_t *symbolizer, target_t *target, const thread_t *thread,
+              const top_frame_t *frames, int count, char *out) {
   const wait_t *wait = &thread->wait;
   char name[96] = "";
   const char *function = called(frames, count);
@@ -104,8 +114,8 @@ void top_call(const thread_t *thread, target_t *target, const top_frame_t *frame
     snprintf(name, sizeof name, "%s", wait->syscall);
   int n = snprintf(out, TOP_CALL_MAX, "%s", name);
   size_t room = TOP_CALL_MAX - (size_t)n;
-  if (wait->is_mutex && wait->owner)
-    snprintf(out + n, room, ", held by thread %d", (int)wait->owner);
+  if (wait->address)
+    add_futex(symbolizer, wait, out + n, room);
   else if (wait->fd >= 0 && wait->path)
     snprintf(out + n, room, " fd %d %.48s", wait->fd, wait->path);
   else if (wait->fd >= 0)

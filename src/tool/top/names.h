@@ -16,9 +16,10 @@ int top_names(stack_symbolizer_t *symbolizer, const target_t *target, const fram
               uint32_t count, top_frame_t *out, int max);
 
 /* Writes what THREAD waits in and on to OUT, of TOP_CALL_MAX bytes: the outermost function of the
- * system on its stack, else its system call; then a descriptor, or the owner of a lock. */
-void top_call(const thread_t *thread, target_t *target, const top_frame_t *frames, int count,
-              char *out);
+ * system on its stack, else its system call; then a descriptor, or a variable and the owner of a
+ * lock. */
+void top_call(stack_symbolizer_t *symbolizer, target_t *target, const thread_t *thread,
+              const top_frame_t *frames, int count, char *out);
 
 /* Writes the C library's function NAME to OUT without the prefixes and the version of its internal
  * names: "poll" for "__GI___poll@@GLIBC_2.2.5". */

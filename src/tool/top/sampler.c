@@ -339,7 +339,7 @@ static void read_blocked(top_sampler_t *s, top_model_t *model) {
     if (!row || !thread->wait.syscall) continue;
     int count = top_names(s->symbolizer, s->target, thread->frames, thread->frame_count, s->names,
                           NAMES_MAX);
-    top_call(thread, s->target, s->names, count, row->call);
+    top_call(s->symbolizer, s->target, thread, s->names, count, row->call);
     row->is_call_current = thread->ending != ENDING_BROKEN;
     s->samples++;
     if (!row->is_call_current) s->doubts++;
