@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/why/rules.h"
 
@@ -107,6 +108,37 @@ static void describe(why_t *w, finding_t *f) {
           *cause ? ": " : "", cause);
 }
 
+/* What to do about each kind of report/crash.h. */
+static const char *advice_of(const char *kind) {
+  static const char *const texts[][2] = {
+      {"null_pointer", "check the pointer before its use"},
+      {"stack_overflow", "end the recursion, or make it a loop"},
+      {"use_after_free", "do not keep a pointer to what is freed"},
+      {"overflow", "check the size of what is written there"},
+      {"double_free", "free the block once, and clear the pointer then"},
+      {"invalid_free", "free only what the allocator returned"},
+      {"heap_corruption", "look for a write beyond a block: build with -fsanitize=address"},
+      {"assertion", "check the condition"},
+      {"uncaught_exception", "catch it, or let main report it"},
+      {"stack_smashing", "check the size of what is written to the local array"},
+      {"unloaded_library", "end its threads and callbacks before dlclose"},
+      {"unmapped_memory", "do not use the memory after munmap"},
+  };
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (!strcmp(texts[i][0], kind)) return texts[i][1];
+  return "";
+}
+
+/* A recording knows more than a core file: what the pointers point to. */
+static void describe_recorded(why_t *w, finding_t *f) {
+  const why_crash_t *c = &w->crash;
+  char place[WHY_PLACE_MAX];
+  why_place_text(why_stack(w, c->stack), place);
+  WHY_SAY(f->what, "The program crashed in %s: %.200s%s%.330s", place, c->cause,
+          c->pointer && *c->pointer ? "; " : "", c->pointer ? c->pointer : "");
+  WHY_SAY(f->advice, "%s", advice_of(c->kind));
+}
+
 static void find_crash(why_t *w, findings_list_t *out) {
   const why_crash_t *c = &w->crash;
   const why_stack_t *s = why_stack(w, c->stack);
@@ -117,7 +149,10 @@ static void find_crash(why_t *w, findings_list_t *out) {
                  .tid = c->tid,
                  .since_ns = c->time_ns,
                  .section = "crash"};
-  describe(w, &f);
+  if (!strcmp(w->crash.kind ? w->crash.kind : "other", "other"))
+    describe(w, &f);
+  else
+    describe_recorded(w, &f);
   if (w->is_core)
     WHY_SAY(f.evidence, "%s of the core", why_thread_text(w, c->tid, thread, sizeof thread));
   else

@@ -109,21 +109,6 @@ static bool add_reading(why_t *w, const record_event_t *e) {
   return true;
 }
 
-static bool add_crash(why_t *w, const record_event_t *e) {
-  enum { FIRST_OTHER_CODE = 0x80, SIGNALS = 65 };
-  uint64_t n[5];
-  if (!body_numbers(e, n, 5) || n[0] >= SIGNALS) return true;
-  bool is_fault = (int32_t)n[1] > 0 && n[1] < FIRST_OTHER_CODE;
-  w->crash = (why_crash_t){.signal = (int)n[0],
-                           .code = (int)(uint32_t)n[1],
-                           .has_address = is_fault,
-                           .address = n[2],
-                           .time_ns = reader_ns(w->reader, e->time),
-                           .tid = (uint32_t)n[3],
-                           .stack = (uint32_t)n[4]};
-  return true;
-}
-
 bool why_add(why_t *w, const record_event_t *e) {
   if (e->kind == EVENT_SAMPLE) return add_tick(w, e);
   if (e->kind != EVENT_EXTENDED) return true;
@@ -131,7 +116,6 @@ bool why_add(why_t *w, const record_event_t *e) {
   case EXTENDED_WALL: return add_wait(w, e);
   case EXTENDED_WALL_THREAD: return add_wall_thread(w, e);
   case EXTENDED_CPU_THREAD: return add_reading(w, e);
-  case EXTENDED_CRASH: return add_crash(w, e);
   default: return true;
   }
 }

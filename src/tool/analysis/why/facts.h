@@ -87,6 +87,10 @@ typedef struct why_crash {
   uint64_t address, time_ns;
   uint32_t tid, stack;
   uint64_t stack_pointer; /* 0: unknown */
+  /* What a recording proves; NULL: nothing. KIND is a key of report/crash.h, POINTER says what a
+   * pointer of the crash points to: "rdi = 0x… is in a block that … freed". */
+  const char *kind, *cause, *pointer;
+  uint32_t freed_stack, allocated_stack; /* of the block of POINTER; 0: none */
 } why_crash_t;
 
 /* ---- stalls ------------------------------------------------------------------------------- */

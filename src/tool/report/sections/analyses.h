@@ -6,6 +6,7 @@
 #ifndef SONDE_REPORT_SECTIONS_ANALYSES_H
 #define SONDE_REPORT_SECTIONS_ANALYSES_H
 
+#include "analysis/crash.h"
 #include "analysis/malloc/mappings.h"
 #include "analysis/usage.h"
 #include "report/audited.h"
@@ -17,5 +18,6 @@ const audited_t *section_audit_programs(const report_t *report, void *state);
 
 const usage_t *section_usage_readings(const void *state);
 const mappings_t *section_vm_mappings(const void *state);
+const crash_t *section_crash_record(const void *state);
 
 #endif

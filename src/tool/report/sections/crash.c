@@ -10,12 +10,15 @@
 #include <string.h>
 
 #include "report/json.h"
+#include "report/sections/analyses.h"
 #include "report/report.h"
 #include "sonde/status.h"
 
 static void end(void *state) { crash_free(state); }
 
 static bool add_event(void *state, const record_event_t *e) { return crash_add(state, e); }
+
+const crash_t *section_crash_record(const void *state) { return state; }
 
 static bool has_data(const report_t *r, void *state) {
   (void)r;

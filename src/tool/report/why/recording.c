@@ -7,6 +7,7 @@
 
 #include "analysis/summary/summary.h"
 #include "analysis/why/rules.h"
+#include "report/crash.h"
 #include "report/findings.h"
 #include "report/own_code.h"
 #include "report/sections/analyses.h"
@@ -130,8 +131,46 @@ static bool add_calls(why_t *w, const audited_t *audited) {
   return good;
 }
 
-const report_section_t *const why_sections[WHY_SECTIONS] = {&section_stalls, &section_usage,
-                                                            &section_vm, &section_audit};
+/* The pointer that explains the crash: the address of the fault, the freed pointer, or else the
+ * register whose block was freed. */
+static const crash_pointer_t *telling_pointer(const crash_pointers_t *all) {
+  const crash_pointer_t *found = NULL;
+  for (uint32_t i = 0; i < all->count; i++) {
+    const crash_pointer_t *p = &all->items[i];
+    if (!p->is_telling || !p->block.start) continue;
+    if (!strcmp(p->name, "address") || !strcmp(p->name, "freed")) return p;
+    if (!found && (p->place == CRASH_PLACE_FREED || p->place == CRASH_PLACE_BEHIND)) found = p;
+  }
+  return found;
+}
+
+static bool add_crash(why_t *w, const report_t *r, const crash_t *crash) {
+  crash_pointers_t pointers;
+  char text[CRASH_TEXT_BYTES];
+  report_t short_names = *r;
+  why_crash_t *c = &w->crash;
+  if (!crash->number) return true;
+  if (crash_pointers_find(r->reader, crash, &pointers) < 0) return false;
+  if (!short_names.columns) short_names.columns = 80; /* the width alone decides on full names */
+  *c = (why_crash_t){.signal = (int)crash->number,
+                     .code = crash->code,
+                     .has_address = crash->has_address,
+                     .address = crash->address,
+                     .time_ns = reader_ns(r->reader, crash->time),
+                     .tid = (uint32_t)crash->crashed.tid,
+                     .stack = crash->crashed.stack,
+                     .kind = crash_kind_key(report_crash_kind(r, crash, &pointers))};
+  c->cause = why_copy_text(w, report_crash_cause(&short_names, crash, &pointers, text));
+  const crash_pointer_t *p = telling_pointer(&pointers);
+  if (!p) return true;
+  c->pointer = why_copy_text(w, report_crash_pointer(&short_names, crash, p, text));
+  c->allocated_stack = p->block.allocated_stack;
+  c->freed_stack = p->block.freed_stack;
+  return true;
+}
+
+const report_section_t *const why_sections[WHY_SECTIONS] = {
+    &section_stalls, &section_usage, &section_vm, &section_audit, &section_crash};
 
 bool why_report_finish(why_report_t *why, const report_t *r, void *const *states) {
   why_t *w = &why->facts;
@@ -147,7 +186,7 @@ bool why_report_finish(why_report_t *why, const report_t *r, void *const *states
   w->mappings = section_vm_mappings(states[2]);
   if (h->mode & RECORD_ANY_BLOCKS) w->replay = r->replay;
   if (!stalls || !audited || !why_complete(w, r->cpu_time) || !add_stalls(w, stalls) ||
-      !add_calls(w, audited))
+      !add_calls(w, audited) || !add_crash(w, r, section_crash_record(states[4])))
     return false;
   why_find(w, &why->findings);
   return !w->failed;

@@ -24,7 +24,7 @@ typedef struct why_report {
 void why_report_start(why_report_t *why, const report_t *report, replay_options_t *window);
 
 /* The sections whose analyses the rules use. */
-enum { WHY_SECTIONS = 4 };
+enum { WHY_SECTIONS = 5 };
 extern const report_section_t *const why_sections[WHY_SECTIONS];
 
 /* After the pass: REPORT has its replay and its names, STATES are those of WHY_SECTIONS, which have
