@@ -90,7 +90,7 @@ static void describe(why_t *w, finding_t *f) {
     WHY_SAY(f->advice, "check the pointer before its use");
   } else if (c->signal == SIGSEGV && c->code == CODE_KERNEL) {
     WHY_SAY(cause, "it used a pointer that is no address, as of freed or overwritten memory");
-    WHY_SAY(f->advice, "record with --malloc, or build with -fsanitize=address");
+    WHY_SAY(f->advice, "%s", w->replay ? "build with -fsanitize=address" : "record with --malloc");
   } else if (c->signal == SIGBUS && c->code == BUS_ADRERR) {
     WHY_SAY(cause, "it used a part of a mapped file that the file no longer has");
     WHY_SAY(f->advice, "check the file's size, and truncate no file that is mapped");
@@ -102,7 +102,7 @@ static void describe(why_t *w, finding_t *f) {
   } else if (fault) {
     WHY_SAY(cause, "it used address 0x%llx, which is not accessible",
             (unsigned long long)c->address);
-    WHY_SAY(f->advice, "record with --malloc to see which block was there");
+    if (!w->replay) WHY_SAY(f->advice, "record with --malloc to see which block was there");
   }
   WHY_SAY(f->what, "The program crashed with %s in %s%s%s", name ? name : "a signal", place,
           *cause ? ": " : "", cause);
