@@ -39,6 +39,16 @@ char *why_thread_text(why_t *w, uint32_t tid, char *out, size_t size) {
   return out;
 }
 
+char *why_lock_text(const why_t *w, uint64_t address, const char *without, char *out, size_t size) {
+  char name[80];
+  if (w->names.of_variable && address &&
+      w->names.of_variable(w->names.context, address, name, sizeof name))
+    snprintf(out, size, "the lock %s", name);
+  else
+    snprintf(out, size, "%s", without);
+  return out;
+}
+
 /* ---- events ------------------------------------------------------------------------------- */
 
 static bool add_tick(why_t *w, const record_event_t *e) {

@@ -22,6 +22,9 @@
  * at most MAX; 0: unknown. */
 typedef struct why_names {
   int (*of_stack)(void *context, uint32_t stack, why_function_t *out, int max);
+  /* Writes the name of the variable at ADDRESS, such as that of a lock, to OUT. False: it has none.
+   * May be NULL. */
+  bool (*of_variable)(void *context, uint64_t address, char *out, size_t size);
   void *context;
 } why_names_t;
 
@@ -102,6 +105,7 @@ typedef struct why_stalls {
   const char *cause;              /* a key of analysis/stall_label.h */
   const char *call, *what;        /* of the longest blocking call; "" */
   uint32_t tid, owner;            /* OWNER held the lock; 0: unknown */
+  uint32_t owner_stack;           /* of OWNER; 0: unknown */
   uint64_t count, total_ns, longest_ns, first_ns;
   bool open;
 } why_stalls_t;
@@ -192,6 +196,10 @@ char *why_place_text(const why_stack_t *stack, char out[WHY_PLACE_MAX]);
 /* The same for FUNCTION, which is on STACK. */
 char *why_place_of(const why_stack_t *stack, const why_function_t *function,
                    char out[WHY_PLACE_MAX]);
+
+/* "the lock journal", or WITHOUT if the lock at ADDRESS has no name. Returns OUT. */
+char *why_lock_text(const why_t *why, uint64_t address, const char *without, char *out,
+                    size_t size);
 
 /* "thread 12 (worker)". Returns OUT. */
 char *why_thread_text(why_t *why, uint32_t tid, char *out, size_t size);

@@ -82,11 +82,12 @@ static void describe_cycle(why_t *w, const why_wait_t *const *cycle, int n, find
     return;
   }
   for (int i = 0; i < n && i < CYCLE_TOLD && used < size; i++) {
-    char owner[64];
+    char owner[64], lock[96];
     used += (size_t)snprintf(
-        f->what + used, size - used, "%s%s in %s waits for a lock of %s",
+        f->what + used, size - used, "%s%s in %s waits for %s of %s",
         i ? ", " : "Deadlock: ", why_thread_text(w, cycle[i]->tid, thread, sizeof thread),
         why_place_text(why_stack(w, cycle[i]->stack), place),
+        why_lock_text(w, cycle[i]->address, "a lock", lock, sizeof lock),
         why_thread_text(w, cycle[i]->owner, owner, sizeof owner));
   }
   if (n > CYCLE_TOLD && used < size)
@@ -269,6 +270,7 @@ static bool is_herd(why_t *w, const crowd_t *c) {
 static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *waiting,
                             const holders_t *h, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], holder[WHY_PLACE_MAX], waiter[WHY_PLACE_MAX];
+  char lock[96];
   const why_weight_t *hold = why_weights_hot(&h->weights, WHY_HOT_SHARE);
   const why_weight_t *wait = why_weights_hot(waiting, WHY_HOT_SHARE);
   if (!hold && !wait) return;
@@ -282,8 +284,9 @@ static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *wai
       .amount = (double)c->ns / 1e9,
       .unit = "s",
       .section = "waits"};
-  size_t used = (size_t)snprintf(f.what, sizeof f.what, "%u threads waited %s for one lock",
-                                 c->waiters, why_seconds((double)c->ns, a));
+  size_t used = (size_t)snprintf(f.what, sizeof f.what, "%u threads waited %s for %s", c->waiters,
+                                 why_seconds((double)c->ns, a),
+                                 why_lock_text(w, c->address, "one lock", lock, sizeof lock));
   if (hold)
     used += (size_t)snprintf(f.what + used, sizeof f.what - used, ", held in %s",
                              why_place_of(hold->example, hold->function, holder));

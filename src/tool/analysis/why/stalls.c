@@ -34,7 +34,9 @@ static const char *advice_of(const char *cause) {
 
 static void add_stall(why_t *w, const why_stalls_t *s, findings_list_t *out) {
   const char *cause = cause_text(s->cause);
-  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], name[WHY_NAME_MAX], call[300] = "", times[64] = "";
+  char place[WHY_PLACE_MAX];
+  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], name[WHY_NAME_MAX],
+      call[WHY_PLACE_MAX + 40] = "", times[64] = "";
   if (!cause || !s->function || (double)s->longest_ns < WHY_STALL_NS) return;
   double share = (double)s->total_ns / (double)(w->duration_ns ? w->duration_ns : 1);
   finding_t f = {.kind = WHY_STALL,
@@ -47,6 +49,9 @@ static void add_stall(why_t *w, const why_stalls_t *s, findings_list_t *out) {
                  .section = "stalls"};
   if (*s->call && strcmp(s->cause, "cpu") && strcmp(s->call, "futex"))
     (void)snprintf(call, sizeof call, " (%s%s%.200s)", s->call, *s->what ? " on " : "", s->what);
+  const why_stack_t *owner = why_stack(w, s->owner_stack);
+  if (!strcmp(s->cause, "lock") && owner->owner >= 0)
+    (void)snprintf(call, sizeof call, " that is held in %s", why_place_text(owner, place));
   if (s->count > 1)
     (void)snprintf(times, sizeof times, "%llu times, at most ", (unsigned long long)s->count);
   WHY_SAY(f.what, "The event loop was blocked %s%s, %s%s, in %s", s->count > 1 ? times : "for ",

@@ -77,8 +77,21 @@ static void healthy_sentence(const why_report_t *why, char *out) {
   append(out, ".");
 }
 
-static void finding_sentence(const finding_t *f, char *out) {
-  snprintf(out, TEXT_MAX, "%s%s%s.", f->what, *f->advice ? "; " : "", f->advice);
+/* "since 1.20 s"; "" if the time is unknown or part of the figures. */
+static void since_text(const why_t *w, const finding_t *f, char *out, size_t size) {
+  enum { START_SHARE = 20 };
+  *out = 0;
+  if (w->is_live || w->is_core || f->is_note || f->kind == WHY_CRASH || !f->since_ns) return;
+  if (f->since_ns < w->duration_ns / START_SHARE)
+    snprintf(out, size, ", from the start");
+  else
+    snprintf(out, size, ", since %.2f s", (double)f->since_ns / 1e9);
+}
+
+static void finding_sentence(const why_t *w, const finding_t *f, char *out) {
+  char since[40];
+  since_text(w, f, since, sizeof since);
+  snprintf(out, TEXT_MAX, "%s%s%s%s.", f->what, since, *f->advice ? "; " : "", f->advice);
 }
 
 static void command_of(const why_report_t *why, const finding_t *f, char *out, size_t size) {
@@ -140,7 +153,7 @@ void why_text(const why_report_t *why, unsigned columns, FILE *out) {
   }
   for (size_t i = 0; i < shown_of(&why->findings); i++) {
     const finding_t *f = &why->findings.items[i];
-    finding_sentence(f, text);
+    finding_sentence(&why->facts, f, text);
     fprintf(out, "%zu. ", i + 1);
     print_wrapped(text, 3, columns, 1000, out);
     command_of(why, f, command, sizeof command);
@@ -156,7 +169,7 @@ void why_head_text(const why_report_t *why, const report_t *r, FILE *out) {
   int lines = HEAD_LINES;
   if (is_healthy(&why->findings)) return;
   for (size_t i = 0; i < shown_of(&why->findings) && lines > 0; i++) {
-    finding_sentence(&why->findings.items[i], text);
+    finding_sentence(&why->facts, &why->findings.items[i], text);
     fprintf(out, "  %s%s%s", r->bold, i ? "           " : "why        ", r->plain);
     lines = print_wrapped(text, 13, r->columns, lines, out);
   }
@@ -182,7 +195,7 @@ void why_markdown(const why_report_t *why, FILE *out) {
   }
   for (size_t i = 0; i < shown_of(&why->findings); i++) {
     const finding_t *f = &why->findings.items[i];
-    finding_sentence(f, text);
+    finding_sentence(&why->facts, f, text);
     command_of(why, f, command, sizeof command);
     fprintf(out, "%zu. ", i + 1);
     print_escaped(text, out);
@@ -208,7 +221,7 @@ static json_object *finding_json(const why_report_t *why, const finding_t *f) {
   json_object *o = json_new_object(), *evidence = json_new_object();
   json_add_text(o, "kind", why_kind_key(f->kind));
   json_add_flag(o, "fault", !f->is_note);
-  finding_sentence(f, text);
+  finding_sentence(&why->facts, f, text);
   json_add_text(o, "sentence", text);
   if (f->culprit) json_add(o, "culprit", culprit_json(f->culprit));
   if (f->tid) json_add_count(o, "tid", f->tid);

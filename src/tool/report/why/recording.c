@@ -52,6 +52,10 @@ static int name_stack(void *context, uint32_t stack, why_function_t *out, int ma
   return count;
 }
 
+static bool name_variable(void *context, uint64_t address, char *out, size_t size) {
+  return frame_names_variable(((const report_t *)context)->names, address, out, size);
+}
+
 void why_report_start(why_report_t *why, const report_t *r, replay_options_t *window) {
   const record_header_t *h = reader_header(r->reader);
   why_t *w = &why->facts;
@@ -77,6 +81,14 @@ static const why_function_t *keep_function(why_t *w, const frame_name_t *name) {
   return copy;
 }
 
+/* What the owner of the lock did during STALL. */
+static uint32_t owner_stack(const stall_t *stall) {
+  for (size_t i = 0; i < stall->lock_count; i++)
+    if (stall->locks[i].waiter == stall->tid && stall->locks[i].owner_stack)
+      return stall->locks[i].owner_stack;
+  return 0;
+}
+
 static bool add_stalls(why_t *w, const stall_groups_t *groups) {
   for (size_t i = 0; i < groups->count; i++) {
     const stall_group_t *g = &groups->items[i];
@@ -90,6 +102,7 @@ static bool add_stalls(why_t *w, const stall_groups_t *groups) {
                         .what = worst->what,
                         .tid = worst->stall->tid,
                         .owner = worst->worst ? worst->worst->owner : 0,
+                        .owner_stack = owner_stack(worst->stall),
                         .count = g->count,
                         .total_ns = g->total_ns,
                         .longest_ns = worst->stall->length_ns,
@@ -177,7 +190,7 @@ bool why_report_finish(why_report_t *why, const report_t *r, void *const *states
   const record_header_t *h = reader_header(r->reader);
   const stall_groups_t *stalls = section_stall_groups(r, states[0]);
   const audited_t *audited = section_audit_programs(r, states[3]);
-  w->names = (why_names_t){name_stack, (void *)(uintptr_t)r};
+  w->names = (why_names_t){name_stack, name_variable, (void *)(uintptr_t)r};
   w->has_ticks = (h->mode & RECORD_SAMPLES) || w->ticks.count;
   w->has_stalls = (h->mode & RECORD_STALLS) != 0;
   w->has_calls = (h->mode & RECORD_AUDIT) != 0;

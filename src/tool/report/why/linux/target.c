@@ -330,7 +330,7 @@ static bool explain(why_report_t *why, observer_t *o, problem_t *problem) {
   w->is_core = !w->is_live;
   w->has_waits = true;
   w->has_ticks = w->is_live;
-  w->names = (why_names_t){name_stack, o};
+  w->names = (why_names_t){.of_stack = name_stack, .context = o};
   o->symbolizer = stack_symbolizer_new(o->target, &(stack_symbolizer_options_t){0});
   o->tail_frames = o->symbolizer ? tail_frames_new(o->target, o->symbolizer) : NULL;
   if (!o->tail_frames) return problem_set(problem, "out of memory"), false;
