@@ -63,4 +63,12 @@ def calls_are_what_the_program_called():
     assert {"pthread_mutex_lock", "pthread_join", "usleep"} <= called and "futex" not in called, called
 
 
+def a_hook_of_sonde_is_not_what_was_called():
+    """The agent's poll is between the program and the C library."""
+    program = compile_c("#include <poll.h>\nint main(void) { for (int i = 0; i < 3; i++) poll(0, 0, 100); }")
+    path, _ = record([program], "--wall", "--stall")
+    called = {row.get("called") for row in report(path, "wall")["wall"]["stacks"] if row["where"] == "blocked"}
+    assert "poll" in called and "[sonde]" not in called, called
+
+
 run_cases(globals())

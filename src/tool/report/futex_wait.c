@@ -56,6 +56,7 @@ static const char *called_function(const report_t *r, uint32_t stack) {
     int count = frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < count; k++) {
       if (!names[k].system) return found;
+      if (reader_is_agent(r->reader, frames[i])) continue; /* a hook of sonde */
       found = names[k].known ? names[k].function : NULL;
     }
   }

@@ -82,7 +82,7 @@ static void print_kinds(const report_t *r, const mappings_t *m, FILE *out) {
   fprintf(out, "\n%sby kind, as the kernel listed them %.3f s after the start%s\n", r->bold,
           (double)reader_ns(r->reader, m->checkpoint_time) / 1e9, r->plain);
   table_text(r, &table, MAPPING_KINDS, "", out);
-  fprintf(out, "  the kernel, the loader and the C library mapped %s without a recorded call\n",
+  fprintf(out, "  kernel, loader and C library mapped %s without a recorded call\n",
           report_bytes((int64_t)unrecorded, text));
 }
 
