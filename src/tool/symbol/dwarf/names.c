@@ -86,7 +86,7 @@ static void join(char *path, size_t *size, size_t capacity, const char *name) {
 /* ---- lambdas ------------------------------------------------------------------------------- */
 
 #define CALL "operator()"
-enum { LAMBDA_DEPTH_MAX = 64, HOPS_MAX = 8 };
+enum { LAMBDA_DEPTH_MAX = 64, HOPS_MAX = 8, SEARCHES_MAX = 4 };
 
 /* Sets *CALL_DIE to the call operator of the class DIE, if that is a lambda. */
 static bool is_lambda(Dwarf_Die *die, Dwarf_Die *call_die) {
@@ -175,8 +175,11 @@ static void join_function(dwarf_names_t *names, char *path, size_t *size, size_t
   Dwarf_Die origin = *function;
   if (!raw && names->searches) {
     find_origin(&origin, HOPS_MAX);
-    if (!own_name(&origin)) return;
+    /* In a damaged file the entry that a function refers to may be inside of it. */
+    if (!own_name(&origin) || names->searching == SEARCHES_MAX) return;
+    names->searching++;
     search_name(names, &origin, own_name(&origin), full, sizeof full);
+    names->searching--;
     join(path, size, capacity, full);
     return;
   }

@@ -34,6 +34,7 @@ typedef struct dwarf_names {
   size_t path_size;
   Dwarf_Die function; /* that contains them; addr NULL: none */
   bool searches;      /* only a part of the unit is read: names of other entries are searched */
+  int searching;      /* searches in progress */
   bool late;          /* set by dwarf_name_of: the entry may get its name later in the unit */
   bool failed;        /* memory ran out */
 } dwarf_names_t;
