@@ -285,7 +285,7 @@ def go(folder):
     environment = dict(os.environ, GOCACHE=str(folder / "cache"), GO111MODULE="off")
     subprocess.run(["go", "build", "-gcflags=-l", "-o", "two", "two.go"], cwd=folder, check=True,
                    env=environment)
-    process = start_ready([str(folder / "two")])
+    process = start_ready([str(folder / "two")], asleep=False)  # its first thread may be the one that spins
     for _ in range(200):  # the scheduler interrupts by signal, a hundred times a second
         stacks = [[frame.get("function") or "" for frame in thread["frames"]]
                   for thread in look(process.pid)["threads"] if thread["complete"]]
