@@ -84,10 +84,18 @@ int mac_shm_open(const char *name, int flags, int mode) {
   return shm_open(name, mac_open_flags(flags), (mode_t)(mode & 07777));
 }
 
+static int own_resource(int resource) {
+  switch (resource) {
+  case FACT_RLIMIT_AS: return RLIMIT_AS;
+  case FACT_RLIMIT_DATA: return RLIMIT_DATA;
+  case FACT_RLIMIT_FSIZE: return RLIMIT_FSIZE;
+  default: die("getrlimit %d", resource);
+  }
+}
+
 static int mac_getrlimit(int resource, uint64_t out[2]) {
   struct rlimit limit;
-  if (resource != (int)FACT_RLIMIT_FSIZE) die("getrlimit %d", resource);
-  if (getrlimit(RLIMIT_FSIZE, &limit) != 0) return -1;
+  if (getrlimit(own_resource(resource), &limit) != 0) return -1;
   out[0] = limit.rlim_cur == RLIM_INFINITY ? FACT_RLIM_INFINITY : limit.rlim_cur;
   out[1] = limit.rlim_max == RLIM_INFINITY ? FACT_RLIM_INFINITY : limit.rlim_max;
   return 0;
