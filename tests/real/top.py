@@ -245,6 +245,19 @@ def kept_recording():
     assert done.returncode == 2 and "cannot run '/nonexistent'" in done.stderr and not done.stdout, done
 
 
+def closed_pipe():
+    """Whoever reads the frames ends: top ends its program and fails."""
+    if SANITIZED:
+        skip("the agent is not built with a sanitizer")
+    top = subprocess.Popen([SONDE, "top", "-n", "1000", "-d", "0.1", "--", BINARY, "x"], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    pid = re.search(r"pid (\d+)", top.stdout.readline())[1]
+    top.stdout.close()
+    said = top.stderr.read()
+    assert top.wait() == 2 and "cannot write the output" in said, said
+    assert not os.path.exists(f"/proc/{pid}")
+
+
 def refused():
     for words in (["999999999"], ["x"], [], ["1", "2"], ["-d", "0", "1"], ["-n", "0", "1"], ["-o", "x", "1"]):
         done = try_sonde("top", *words)

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,7 +58,8 @@ static _Noreturn void record(const top_run_t *run, char **command, int fd) {
                                 .stall_ms = DEFAULT_STALL_MS,
                                 .started = announce,
                                 .started_context = &started};
-  setpgid(0, 0); /* Ctrl-C is for top, which then ends the command */
+  setpgid(0, 0);                    /* Ctrl-C is for top, which then ends the command */
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* as does a kill of top */
   redirect(run);
   int status = recorder_run(command, &options);
   fflush(NULL);

@@ -52,6 +52,7 @@ static void catch_signals(sigset_t *waiting) {
     sigaction(numbers[i], &action, NULL);
     sigaddset(&blocked, numbers[i]);
   }
+  signal(SIGPIPE, SIG_IGN); /* a closed pipe ends top as an error of writing, after the command */
   sigprocmask(SIG_BLOCK, &blocked, waiting);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     sigdelset(waiting, numbers[i]);
