@@ -71,12 +71,13 @@ make_rpm() {
   mv "$work"/rpm/RPMS/*/*.rpm "$work"/rpm/SRPMS/*.rpm "$out"
 }
 
-for file in packaging/rpm/sonde.spec packaging/debian/changelog; do
-  grep -qE "(^Version: +|^sonde \\()$version" $file || die "$file has another version than CMakeLists.txt: $version"
+for file in packaging/rpm/sonde.spec packaging/debian/changelog packaging/nix/default.nix; do
+  grep -qE "(^Version: +|^sonde \\(|version = \")$version" $file || die "$file has another version than CMakeLists.txt: $version"
 done
 rm -rf "$out"
 mkdir -p "$work"
 say "the source"
+nix-instantiate --parse packaging/nix/default.nix >/dev/null || die "packaging/nix/default.nix has a wrong syntax"
 make_source
 say "sonde.c"
 make_amalgamation

@@ -17,7 +17,7 @@
 #include "report/diff.h"
 #include "report/json.h"
 
-enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH, KEY_FULL_NAMES };
+enum { KEY_BY = CLI_LONG_ONLY, KEY_TOP, KEY_JSON, KEY_MAX_GROWTH, KEY_FULL_NAMES, KEY_MARKDOWN };
 
 static const cli_option_t options[] = {
     {KEY_BY, "by", "WHAT:peak|leaked|allocated|temporary|sample|audit",
@@ -30,6 +30,7 @@ static const cli_option_t options[] = {
     {KEY_TOP, "top", "N", "show N functions and stacks (default 10)"},
     {KEY_FULL_NAMES, "full-names", NULL,
      "print whole C++ and Rust names, whatever the width of the terminal"},
+    {KEY_MARKDOWN, "markdown", NULL, "print a Markdown table, for a pull request"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {0}};
 
@@ -43,6 +44,7 @@ static const cli_usage_t usage = {
     .examples = {
         {"sonde diff before.sonde after.sonde", "what changed at the peak"},
         {"sonde diff --by leaked --max-growth 0 before.sonde after.sonde", "fail if leaks grew"},
+        {"sonde diff --markdown before.sonde after.sonde", "print a table for a pull request"},
         {"sonde diff known.json new.sonde", "fail if a build makes new sensitive calls"}}};
 
 /* One of the two recordings. */
@@ -54,8 +56,8 @@ typedef struct side {
 } side_t;
 
 typedef struct request {
-  measure_t measure;                       /* MEASURE_COUNT: samples */
-  bool json, gate, percent, audit, chosen; /* chosen: with --by */
+  measure_t measure;                                 /* MEASURE_COUNT: samples */
+  bool json, markdown, gate, percent, audit, chosen; /* chosen: with --by */
   bool full_names;
   double limit;
   uint32_t top;
@@ -254,6 +256,34 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
   if (d->count > a->top) printf("  … and %zu more stacks\n", d->count - a->top);
 }
 
+/* ---- Markdown ----------------------------------------------------------------------------- */
+
+/* A function's name in a cell. In code, a | would end the cell and a ` the code. */
+static void print_cell(const char *name) {
+  printf("`");
+  for (const char *c = name; *c; c++)
+    printf(*c == '|' ? "\\|" : "%c", *c == '`' ? '\'' : *c);
+  printf("`");
+}
+
+static void print_markdown(const request_t *a, const diff_t *d, const diff_t *functions,
+                           const side_t *sides) {
+  printf("**sonde:** ");
+  print_whole(a, d);
+  putchar('\n');
+  print_notes(a, sides);
+  if (!functions->count) return;
+  printf("\n| change | old | new | function |\n|---:|---:|---:|---|\n");
+  for (size_t i = 0; i < functions->count && i < a->top; i++) {
+    const diff_row_t *r = &functions->rows[i];
+    char change[32], before[24], after[24];
+    printf("| %s | %s | %s | ", change_of(a, r->after - r->before, change),
+           amount(a, r->before, before), amount(a, r->after, after));
+    print_cell(r->function);
+    printf(" |\n");
+  }
+}
+
 /* ---- JSON --------------------------------------------------------------------------------- */
 
 static json_object *row_json(const diff_row_t *r) {
@@ -340,6 +370,8 @@ static int compare(const request_t *a, const side_t *sides) {
     if (diff_by_function(&d, &functions)) {
       if (a->json)
         print_json(a, &d, &functions, sides);
+      else if (a->markdown)
+        print_markdown(a, &d, &functions, sides);
       else
         print_text(a, &d, &functions, sides);
       status = check_gate(a, &d);
@@ -363,6 +395,14 @@ static bool is_baseline(const char *path) {
   return n > 5 && !strcmp(path + n - 5, ".json");
 }
 
+/* In Markdown, as text of a fixed width. */
+static int compare_audits(const request_t *a, char **paths) {
+  if (a->markdown) printf("**sonde:** sensitive calls\n\n```\n");
+  int status = audit_recording_compare(paths[0], paths[1]);
+  if (a->markdown) printf("```\n");
+  return status;
+}
+
 int verb_diff(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t request = {.measure = MEASURE_PEAK};
@@ -371,6 +411,7 @@ int verb_diff(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON: request.json = true; break;
+    case KEY_MARKDOWN: request.markdown = true; break;
     case KEY_FULL_NAMES: request.full_names = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
@@ -390,8 +431,9 @@ int verb_diff(int argc, char **argv) {
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes two recordings");
-  if (request.audit || is_baseline(parser.rest[0]))
-    return audit_recording_compare(parser.rest[0], parser.rest[1]);
+  if (request.json && request.markdown)
+    return cli_wrong_use(&usage, "--json and --markdown exclude each other");
+  if (request.audit || is_baseline(parser.rest[0])) return compare_audits(&request, parser.rest);
   request.top = (uint32_t)top;
   side_t sides[2] = {{.report.full_names = request.full_names},
                      {.report.full_names = request.full_names}};
@@ -406,5 +448,5 @@ int verb_diff(int argc, char **argv) {
   if (status == CLI_DONE && !audits) status = compare(&request, sides);
   close_side(&sides[0]);
   close_side(&sides[1]);
-  return audits ? audit_recording_compare(parser.rest[0], parser.rest[1]) : status;
+  return audits ? compare_audits(&request, parser.rest) : status;
 }

@@ -1,0 +1,23 @@
+# nix-build packaging/nix: sonde from this source. Only its syntax is checked by ./run package.
+{ pkgs ? import <nixpkgs> { } }:
+
+pkgs.stdenv.mkDerivation {
+  pname = "sonde";
+  version = "0.1.0";
+  src = pkgs.lib.cleanSource ../..;
+
+  nativeBuildInputs = with pkgs; [ cmake ninja pkg-config protobufc python3 ];
+  buildInputs = with pkgs; [ elfutils json_c libiberty libplist libyaml ncurses protobufc xz zlib zstd ];
+
+  cmakeFlags = [ "-DBUILD_TESTING=OFF" ];
+  # The archive is one object made with objcopy. The agent calls nothing of libc, so no checked forms either.
+  hardeningDisable = [ "fortify" "stackprotector" ];
+  outputs = [ "out" "man" "doc" ];
+
+  meta = with pkgs.lib; {
+    description = "Profiler and tracer for running programs";
+    license = licenses.mit;
+    platforms = [ "x86_64-linux" "aarch64-linux" ];
+    mainProgram = "sonde";
+  };
+}
