@@ -120,7 +120,6 @@ static int why_recording(request_t *q) {
 static int why_outside(request_t *q, long pid) {
   char error[WHY_ERROR_MAX];
   const char *path = q->report.path;
-  if (pid == getpid()) return message_fail("sonde cannot observe itself");
   q->why.path = path;
   int status = why_target(&q->why, pid, path, q->exe, error) ? print(&q->why, q->json, q->markdown)
                                                              : message_fail("%s", error);

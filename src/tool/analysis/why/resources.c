@@ -28,14 +28,14 @@ static bool rises(const why_t *w, usage_field_t field, double least) {
 
 /* ---- descriptors -------------------------------------------------------------------------- */
 
-static const char *const openers[] = {"open",          "open64",         "openat",   "openat64",
-                                      "creat",         "fopen",          "fopen64",  "fdopen",
-                                      "opendir",       "socket",         "accept",   "accept4",
-                                      "dup",           "dup2",           "dup3",     "fcntl",
-                                      "pipe",          "pipe2",          "eventfd",  "epoll_create",
-                                      "epoll_create1", "timerfd_create", "signalfd", "inotify_init",
-                                      "inotify_init1", "memfd_create",   "popen",    "socketpair",
-                                      "mkstemp",       "mkostemp",       NULL};
+static const char *const openers[] = {
+    "open",          "open64",         "openat",       "openat64",      "creat",
+    "fopen",         "fopen64",        "fdopen",       "opendir",       "socket",
+    "accept",        "accept4",        "dup",          "dup2",          "dup3",
+    "fcntl",         "pipe",           "pipe2",        "eventfd",       "epoll_create",
+    "epoll_create1", "timerfd_create", "signalfd",     "inotify_init",  "inotify_init1",
+    "memfd_create",  "fopen_internal", "IO_new_fopen", "IO_new_fdopen", "opendir_tail",
+    "popen",         "socketpair",     "mkstemp",      "mkostemp",      NULL};
 
 /* Who opened descriptors, as far as audited calls, blocks of streams that were not freed, and
  * samples in these calls tell. */

@@ -364,6 +364,10 @@ static void keep_culprits(why_report_t *why) {
 bool why_target(why_report_t *why, long pid, const char *path, const char *exe,
                 char error[WHY_ERROR_MAX]) {
   problem_t problem = {{0}};
+  if (pid == getpid()) {
+    snprintf(error, WHY_ERROR_MAX, "sonde cannot observe itself");
+    return false;
+  }
   target_t *target =
       pid ? target_open_process((pid_t)pid, &problem) : target_open_core(path, exe, &problem);
   observer_t o = {.target = target};
