@@ -4,7 +4,7 @@
 about a crash. Pipes, dumb terminals and NO_COLOR get plain text."""
 import re
 
-from helpers import compile_c, needs_agent, record, run_cases, try_sonde
+from helpers import compile_c, needs_agent, record, run_cases
 from terminal import Terminal
 
 needs_agent()
