@@ -88,8 +88,8 @@ bool follow_is_on(void);
 
 /* If children are followed: a forked child requests its recording at once. After libc's start. */
 void follow_forks(void);
-/* Sends the request TEXT to the recorder and waits until it has read it. Returns false if the recorder
- * cannot be reached. */
+/* Sends the request TEXT to the recorder and waits until it has read it. Returns false if the
+ * recorder cannot be reached. */
 bool follow_notify(const char *text);
 
 /* Requests a descriptor of the agent's file from the recorder; negative on failure. */

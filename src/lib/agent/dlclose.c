@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * dlclose, after which images may be unloaded. Images that are unloaded in other ways, for example a dependency of another library, are
- * detected at the next dlclose or with the next new image.
+ * dlclose, after which images may be unloaded. Images that are unloaded in other ways, for example
+ * a dependency of another library, are detected at the next dlclose or with the next new image.
  */
 #include "agent/agent.h"
 #include "record/definitions.h"

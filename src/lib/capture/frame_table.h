@@ -3,9 +3,9 @@
  * The frame table: every pc that a capture has met, once, with its rule. All threads share it.
  *
  * A frame is (pc, exact or return address, image). Its id is the number of its slot
- * (capture/leveled_table.h) and never changes. The image is part of the key, so a pc in an image that
- * replaced an unloaded one gets another frame. If several frames match a pc, the one whose image is
- * still mapped is used (see frame_table_find).
+ * (capture/leveled_table.h) and never changes. The image is part of the key, so a pc in an image
+ * that replaced an unloaded one gets another frame. If several frames match a pc, the one whose
+ * image is still mapped is used (see frame_table_find).
  *
  * A slot has two words. A compare-and-swap stores the key. The rule is a pure function of the key,
  * so any thread that finds it missing computes the same value and stores it; no thread waits. A

@@ -5,8 +5,8 @@
  * A node is a frame and its parent, the node of the next outer stack. A stack's id is the number of
  * its innermost node, so stacks share their common outer part. A node is one 64-bit word, key and
  * content at once. A lookup compares that word, never a hash alone, and one compare-and-swap stores
- * it. Ids are slot numbers (capture/leveled_table.h): the table grows and no id ever changes. A node
- * takes 8 bytes; id 0 is the empty stack.
+ * it. Ids are slot numbers (capture/leveled_table.h): the table grows and no id ever changes. A
+ * node takes 8 bytes; id 0 is the empty stack.
  *
  * If a recorder keeps all nodes (`stack_table_on_new`), a node must be recorded before any thread
  * uses its id. So a node is first stored as pending, which the fast lookup does not accept. The

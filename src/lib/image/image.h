@@ -66,7 +66,7 @@ typedef struct image {
   uint64_t build_id_address; /* as linked; 0: not found in a segment */
   /* unwind information */
   section_t eh_frame_hdr, eh_frame;
-  section_t debug_frame; /* of files only; image/file.h adds it to a live image that needs it */
+  section_t debug_frame;     /* of files only; image/file.h adds it to a live image that needs it */
   section_t debug_frame_hdr; /* its search table, of cfi_index; NULL: none */
   /* symbols */
   section_t symtab, symtab_names; /* of files, and of live images whose segments contain it */

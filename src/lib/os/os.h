@@ -405,9 +405,9 @@ ssize_t os_socket_request(const char *name, const char *text, char *answer, size
  * as os_open_high does, or a negative errno; -ENOENT if there is none in the answer. */
 int os_socket_descriptor(const char *name, const char *text);
 
-/* Connects a datagram socket to the one with the abstract name NAME. The connection also works after
- * the process has entered another network namespace. Returns a descriptor that is at least 512 and
- * closed by execve, or -1. */
+/* Connects a datagram socket to the one with the abstract name NAME. The connection also works
+ * after the process has entered another network namespace. Returns a descriptor that is at least
+ * 512 and closed by execve, or -1. */
 int os_socket_calls(const char *name);
 
 /* Sends TEXT. Returns 0 or -1. */

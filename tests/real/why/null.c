@@ -10,6 +10,8 @@ struct node {
 };
 static struct node *volatile head;
 
-__attribute__((noinline)) static long key_of_next(const struct node *node) { return node->next->key; }
+__attribute__((noinline)) static long key_of_next(const struct node *node) {
+  return node->next->key;
+}
 
 int main(void) { return (int)key_of_next(head); }
