@@ -29,6 +29,15 @@ int main(void) {
   for (int fd = 0; fd < 4096; fd++) if (fcntl(fd, F_GETFD) >= 0) printf("%d\\n", fd);
 }
 """
+OPEN_EVENT = """
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+  struct perf_event_attr a = {.type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_DUMMY, .exclude_kernel = 1};
+  return syscall(SYS_perf_event_open, &a, 0, -1, -1, 0) < 0;
+}
+"""
 PROGRAM = compile_c(SOURCE)
 os.chmod(PROGRAM, 0o755)
 
@@ -185,6 +194,19 @@ def a_static_program(folder):
     first, last = _rows(rows, static)
     assert first["not_recorded"] == last["not_recorded"] == "it is statically linked", rows
     assert "statically linked" in done.stderr, done.stderr
+
+
+def short_children_of_a_static_program(folder):
+    """Static programs that a static program executes, each for a moment."""
+    if subprocess.run([compile_c(OPEN_EVENT)], check=False).returncode:
+        skip("the kernel lets no process be observed here (perf_event_open)")
+    brief = compile_c("int main(void) { return 0; }", "-static", out=folder / "brief")
+    starter = compile_c('#include <sys/wait.h>\n#include <unistd.h>\nint main(int argc, char **argv) {\n'
+                        'for (int i = 0; i < 40; i++) { if (!fork()) { execv(argv[1], argv + 1); _exit(9); } wait(0); } '
+                        'return argc - 2; }', "-static")
+    rows, _ = _run(folder, "sh", "-c", f"{starter} {brief}; true")
+    short = [row for row in rows if os.path.basename(row["command"].split(" ")[0]) == "brief"]
+    assert len(short) == 40 and all(row["not_recorded"] for row in short), (len(short), rows)
 
 
 def a_program_that_gains_rights(folder):

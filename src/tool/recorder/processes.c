@@ -11,7 +11,9 @@
 
 #include "base/array.h"
 #include "base/message.h"
+#include "os/os.h"
 #include "recorder/process_facts.h"
+#include "target/births.h"
 
 #define COMMAND_MAX 4096
 
@@ -130,6 +132,55 @@ bool processes_start(processes_t *p, recording_t *recording, const char *setting
   return r->file && r->command;
 }
 
+/* ---- what the kernel reports ----------------------------------------------------------------- */
+
+#define BIRTHS_MAX 64
+
+/* Any process of that number: pids are rarely used twice in a run. */
+static bool is_listed(const processes_t *p, pid_t pid) {
+  for (size_t i = p->count; i-- > 0;)
+    if (p->items[i].pid == pid) return true;
+  return false;
+}
+
+/* Since the start of the recording. */
+static uint64_t time_of(const processes_t *p, const birth_t *b) {
+  uint64_t now = recording_now_ns(p->recording), age = os_monotonic_ns() - b->time_ns;
+  return age < now ? now - age : 0;
+}
+
+static void on_birth(void *context, const birth_t *b) {
+  processes_t *p = context;
+  process_row_t *r = find(p, b->pid);
+  if (b->kind == BIRTH_FORK && !is_listed(p, b->pid) && (r = add(p, b->pid))) {
+    if (!r->parent) r->parent = b->parent;
+    r->start_ns = time_of(p, b);
+    watch(p, r);
+  } else if (b->kind == BIRTH_EXEC && r && r->state == PROCESS_FOUND) {
+    r->executed = true;
+    set_text(&r->command, b->name);
+    read_command(r);
+  } else if (b->kind == BIRTH_EXIT && r && r->state == PROCESS_FOUND) {
+    end_row(p, r);
+    r->end_ns = time_of(p, b);
+  }
+}
+
+static void read_births(processes_t *p) {
+  for (size_t i = 0; i < p->births.count; i++)
+    births_read(p->births.items[i], on_birth, p);
+}
+
+/* The process PID is about to execute a program without the agent. */
+static void report_births(processes_t *p, pid_t pid) {
+  births_t *births = p->births.count < BIRTHS_MAX ? births_open(pid) : NULL;
+  births_t **place = births ? ARRAY_ADD(p->births) : NULL;
+  if (place)
+    *place = births;
+  else
+    births_close(births);
+}
+
 /* ---- what agents tell ---------------------------------------------------------------------- */
 
 void processes_record(processes_t *p, pid_t pid, const char *file, const char *why) {
@@ -159,6 +210,7 @@ void processes_execute(processes_t *p, pid_t pid, const char *file, const char *
   if (r->state == PROCESS_RECORDED && r->file) {
     set_text(&r->next_command, file);
     r->next_why = why;
+    if (why) report_births(p, pid);
     return;
   }
   set_text(&r->announced, file);
@@ -167,6 +219,7 @@ void processes_execute(processes_t *p, pid_t pid, const char *file, const char *
   r->executed = true;
   r->why = why;
   watch(p, r);
+  if (why) report_births(p, pid);
 }
 
 void processes_spawn(processes_t *p, pid_t pid, pid_t parent, const char *file, const char *why) {
@@ -257,6 +310,7 @@ static void end_missing(processes_t *p) {
 }
 
 void processes_scan(processes_t *p) {
+  read_births(p);
   DIR *all = opendir("/proc");
   for (struct dirent *e; all && (e = readdir(all));)
     if (e->d_name[0] >= '1' && e->d_name[0] <= '9') look_at(p, (pid_t)atoi(e->d_name));
@@ -276,6 +330,7 @@ static void look_at_children(processes_t *p, pid_t pid) {
 }
 
 void processes_scan_unrecorded(processes_t *p) {
+  read_births(p);
   for (size_t i = 0; i < p->running.count; i++) {
     pid_t pid = running(p, i)->pid;
     if (running(p, i)->pidfd < 0) continue;
@@ -303,9 +358,16 @@ static process_row_t *watched_by(const processes_t *p, int pidfd) {
 
 void processes_serve(processes_t *p, const struct pollfd *fds, size_t count) {
   process_facts_t facts;
+  pid_t ended[PROCESSES_WATCHED_MAX];
+  size_t n = 0;
   for (size_t i = 0; i < count; i++) {
-    process_row_t *r = fds[i].revents ? watched_by(p, fds[i].fd) : NULL;
-    if (!r) continue;
+    const process_row_t *r = fds[i].revents ? watched_by(p, fds[i].fd) : NULL;
+    if (r) ended[n++] = r->pid;
+  }
+  read_births(p); /* what they did before; opens and closes descriptors */
+  for (size_t i = 0; i < n; i++) {
+    process_row_t *r = find(p, ended[i]);
+    if (!r || r->state == PROCESS_RECORDED) continue;
     if (process_facts_read(r->pid, &facts) && is_same(r, &facts) && facts.cpu_ns > r->cpu_ns)
       r->cpu_ns = facts.cpu_ns;
     end_row(p, r);
@@ -322,6 +384,7 @@ const char *processes_why(const processes_t *p, pid_t pid) {
 }
 
 size_t processes_write(processes_t *p, size_t *unrecorded) {
+  read_births(p);
   *unrecorded = 0;
   for (size_t i = 0; i < p->count; i++) {
     process_row_t *r = &p->items[i];
@@ -366,6 +429,9 @@ void processes_print_unrecorded(const processes_t *p) {
 }
 
 void processes_free(processes_t *p) {
+  for (size_t i = 0; i < p->births.count; i++)
+    births_close(p->births.items[i]);
+  free(p->births.items);
   for (size_t i = 0; i < p->count; i++) {
     unwatch(p, &p->items[i]);
     free(p->items[i].command);

@@ -5,8 +5,9 @@
  *
  * The recorder learns of a process in three ways. Its agent requests a recording. An agent
  * announces a program before it is executed (agent/next.c). And the recorder searches /proc for
- * children of the processes that it knows: this is the only way for children of a process without
- * the agent. It may miss such a child if that lives for less than PROCESSES_SCAN_MS.
+ * children of the processes that it knows. For a program without the agent, which its parent has
+ * announced, the kernel reports the children (target/births.h). Where it refuses that, a child that
+ * lives for less than PROCESSES_SCAN_MS may be missing.
  *
  * All functions are for the recorder's main thread.
  */
@@ -58,8 +59,12 @@ typedef struct processes {
   size_t count, capacity;
   struct {
     size_t *items, count, capacity;
-  } running;       /* indices of rows */
-  size_t watched;  /* rows with a pidfd */
+  } running;      /* indices of rows */
+  size_t watched; /* rows with a pidfd */
+  struct {
+    struct births **items;
+    size_t count, capacity;
+  } births;        /* of processes without the agent */
   uint64_t excess; /* processes beyond PROCESSES_MAX */
 } processes_t;
 
