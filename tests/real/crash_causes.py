@@ -81,6 +81,25 @@ def exceptions_have_type_and_text():
     assert crash["kind"] == "abort" and crash["cause"] == "SIGABRT: abort", crash
 
 
+RUST = """
+fn down(n: u64) -> u64 { let a = [n; 100]; down(n + 1) + a[(n % 100) as usize] }
+fn main() {
+    let words: Vec<String> = std::env::args().collect();
+    if words[1] == "panic" { println!("{}", words[words.len() + 5]); }
+    std::thread::spawn(|| { println!("{}", down(1)); }).join().unwrap();
+}
+"""
+
+
+def rust_says_panic_or_overflow(folder):
+    needs("rustc")
+    (folder / "r.rs").write_text(RUST)
+    output_of("rustc", "-C", "panic=abort", "-A", "warnings", "-o", folder / "r", folder / "r.rs")
+    for how, kind in ("panic", "panic"), ("overflow", "stack_overflow"):
+        crash, _ = _crash(folder / "r", how)
+        assert crash["kind"] == kind and crash["signal"] == 6, crash
+
+
 def _gdb(program, core):
     """The registers and the address of the fault in a core file."""
     told = output_of("gdb", "-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex",

@@ -38,8 +38,16 @@ static bool stack_has(const report_t *r, const crash_t *c, const char *const *fu
 }
 
 static const char *const terminating[] = {"std::terminate", "__cxxabiv1::__terminate", NULL};
+/* Of Rust's standard library. "std::panicking::catch_unwind" is on the stack of every thread. */
 static const char *const panicking[] = {"rust_panic",
-                                        "core::panicking::", "std::panicking::", "_RNvNtCs", NULL};
+                                        "__rustc::rust_panic",
+                                        "rust_begin_unwind",
+                                        "core::panicking::panic",
+                                        "std::panicking::begin_panic",
+                                        "std::panicking::rust_panic",
+                                        NULL};
+static const char *const overflowing[] = {
+    "std::sys::pal::unix::stack_overflow::", "std::sys::unix::stack_overflow::", NULL};
 
 /* Beginnings of the C library's messages. */
 static const struct {
@@ -74,6 +82,7 @@ static crash_kind_t kind_of_abort(const report_t *r, const crash_t *c,
     if (starts_with(c->message, messages[i].start)) return kind_of_free(messages[i].kind, pointers);
   if (c->message && strstr(c->message, "Assertion ")) return CRASH_ASSERTION;
   if (stack_has(r, c, terminating)) return CRASH_EXCEPTION;
+  if (stack_has(r, c, overflowing)) return CRASH_STACK_OVERFLOW;
   return stack_has(r, c, panicking) ? CRASH_PANIC : CRASH_ABORT;
 }
 

@@ -51,7 +51,7 @@ static void print_wrapped(const report_t *r, const char *text, FILE *out) {
       size_t at = room;
       while (at && text[at] != ' ')
         at--;
-      length = at ? at : strcspn(text, " ");
+      length = at ? at : room;
     }
     fprintf(out, "  %*s%.*s\n", (int)indent, "", (int)length, text);
     text += length;
