@@ -16,13 +16,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIB, INCLUDE = ROOT / "src/lib", ROOT / "include"
 PUBLIC = [f"sonde/{name}.h" for name in ("status", "stack", "thread", "image", "name")]
-FOLDERS = ["base", "os/linux", "os/linux/calls", "arch/x86_64/linux", "arch/aarch64/linux", "image", "image/elf", "image/macho",
-           "image/linux", "unwind", "unwind/infer", "capture", "capture/linux"]
-# For hooks, sensors and the agent.
-LEFT_OUT = {"base/mem.c", "os/linux/symbols.c", "os/linux/shadow_stack.c", "os/linux/thread_stack.c", "image/macho/binds.c",
-            "image/macho/chains.c", "image/macho/slots.c", "image/linux/import_slots.c", "image/linux/sanitizer.c",
-            "image/import_slot_names.c", *(f"arch/{cpu}/linux/{name}" for cpu in ("x86_64", "aarch64")
-                                           for name in ("patch.c", "sled.c", "sled.S"))}
+MODULES = ["base", "os", "arch", "image", "unwind", "capture"]
+# For hooks, sensors and the agent; by name, wherever they are in these modules.
+LEFT_OUT = {"mem.c", "symbols.c@os", "shadow_stack.c", "thread_stack.c", "binds.c", "chains.c", "slots.c", "import_slots.c",
+            "sanitizer.c", "import_slot_names.c", "patch.c", "sled.c", "sled.S", "keep.S", "trampoline.S"}
 CPU = re.compile(r"/(x86_64|aarch64)/")
 SYSTEM = re.compile(r"\s*#\s*include\s*(<[^>]+>)")
 OWN = re.compile(r'\s*#\s*include\s*"([^"]+)"')
@@ -164,9 +161,9 @@ def rename(text, names):
 
 
 def sources():
-    for folder in FOLDERS:
-        for path in sorted([*(LIB / folder).glob("*.c"), *(LIB / folder).glob("*.S")]):
-            if str(path.relative_to(LIB)) not in LEFT_OUT:
+    for module in MODULES:
+        for path in sorted((LIB / module).rglob("*.[cS]")):
+            if "apple" not in path.parts and not {path.name, f"{path.name}@{module}"} & LEFT_OUT:
                 yield path
 
 
