@@ -68,6 +68,11 @@ def null_pointer():
     assert "a null pointer plus 8" in finding["sentence"], finding
 
 
+def use_of_a_block_that_was_given_out_again():
+    sentence = first(explained("kept")[1], "crash", "dispatch")["sentence"]
+    assert all(f"{name} (kept.c:" in sentence for name in ("message_new", "connection_new", "connection_close")), sentence
+
+
 def descriptors():
     finding = first(explained("descriptors", sensors=["--audit=descriptors"])[1], "descriptor-leak", "read_settings")
     assert finding["amount"] >= 100, finding

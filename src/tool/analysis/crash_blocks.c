@@ -17,6 +17,7 @@ enum { SIGNAL_ABORT = 6, SIGNAL_BUS = 7, SIGNAL_SEGV = 11, CODE_KERNEL = 0x80 };
 /* What is known of a pointer so far. A block with a freed_time is not live. */
 typedef struct search {
   crash_block_t inside, behind, mapping;
+  crash_block_t before; /* freed, where INSIDE is now */
 } search_t;
 
 /* The call of free that did not return. */
@@ -71,10 +72,11 @@ static void on_allocated(context_t *x, const crash_block_t *block) {
     search_t *s = &x->searches[i];
     if (value < block->start) continue;
     uint64_t offset = value - block->start;
-    if (offset < block->size || offset == 0)
+    if (offset < block->size || offset == 0) {
+      if (s->inside.freed_time) s->before = s->inside;
       s->inside = *block;
-    else if (offset - block->size < near_bytes(block->size) &&
-             (!is_live(&s->behind) || block->start > s->behind.start))
+    } else if (offset - block->size < near_bytes(block->size) &&
+               (!is_live(&s->behind) || block->start > s->behind.start))
       s->behind = *block;
   }
 }
@@ -205,9 +207,10 @@ static void find_place(const context_t *x, const search_t *s, crash_pointer_t *p
   if (v < CRASH_NULL_BYTES) {
     p->place = CRASH_PLACE_NULL;
     p->offset = v;
-  } else if (is_live(&s->inside))
+  } else if (is_live(&s->inside)) {
     place_block(p, CRASH_PLACE_LIVE, &s->inside, v - s->inside.start);
-  else if (is_in_guard(x, v, &below)) {
+    p->before = s->before;
+  } else if (is_in_guard(x, v, &below)) {
     p->place = CRASH_PLACE_STACK_GUARD;
     p->offset = below;
   } else if (c->stack_low && v >= c->stack_low && v < c->stack_high)

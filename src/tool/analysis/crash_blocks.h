@@ -43,7 +43,8 @@ typedef struct crash_pointer {
   bool is_telling; /* the place explains the crash, or may explain it */
   /* from the start of the block, image or mapping; BEHIND: from the end; GUARD: below the stack */
   uint64_t offset;
-  crash_block_t block; /* of LIVE, FREED, BEHIND; of UNMAPPED, a mapping */
+  crash_block_t block;  /* of LIVE, FREED, BEHIND; of UNMAPPED, a mapping */
+  crash_block_t before; /* of LIVE: the block that was freed there before; start 0: none */
   const record_image_t *image;
 } crash_pointer_t;
 

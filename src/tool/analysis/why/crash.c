@@ -104,8 +104,17 @@ static void describe(why_t *w, finding_t *f) {
             (unsigned long long)c->address);
     if (!w->replay) WHY_SAY(f->advice, "record with --malloc to see which block was there");
   }
-  WHY_SAY(f->what, "The program crashed with %s in %s%s%s", name ? name : "a signal", place,
-          *cause ? ": " : "", cause);
+  size_t used = (size_t)snprintf(f->what, sizeof f->what, "The program crashed with %s in %s%s%s",
+                                 name ? name : "a signal", place, *cause ? ": " : "", cause);
+  if (c->reused && used < sizeof f->what) {
+    char now[WHY_NAME_MAX], then[WHY_NAME_MAX], freed[WHY_NAME_MAX];
+    snprintf(f->what + used, sizeof f->what - used,
+             "; %s points to a block of %s, where %s had one that %s freed", c->reused,
+             why_function_text(why_owner(why_stack(w, c->live_stack)), now),
+             why_function_text(why_owner(why_stack(w, c->allocated_stack)), then),
+             why_function_text(why_owner(why_stack(w, c->freed_stack)), freed));
+    WHY_SAY(f->advice, "do not keep a pointer to what is freed");
+  }
 }
 
 /* What to do about each kind of report/crash.h. */

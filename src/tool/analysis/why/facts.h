@@ -93,7 +93,10 @@ typedef struct why_crash {
   /* What a recording proves; NULL: nothing. KIND is a key of report/crash.h, POINTER says what a
    * pointer of the crash points to: "rdi = 0x… is in a block that … freed". */
   const char *kind, *cause, *pointer;
-  uint32_t freed_stack, allocated_stack; /* of the block of POINTER; 0: none */
+  /* A register that points into a live block, where another function's block was freed before;
+   * NULL: none. Who allocated and freed that one, and who allocated the live one. */
+  const char *reused;
+  uint32_t allocated_stack, freed_stack, live_stack;
 } why_crash_t;
 
 /* ---- stalls ------------------------------------------------------------------------------- */

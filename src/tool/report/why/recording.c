@@ -157,6 +157,24 @@ static const crash_pointer_t *telling_pointer(const crash_pointers_t *all) {
   return found;
 }
 
+/* A register that points to memory that belonged to another function's block: a pointer that was
+ * kept after the free. */
+static void add_reused(why_t *w, const crash_pointers_t *all) {
+  why_crash_t *c = &w->crash;
+  for (uint32_t i = 0; i < all->count && !c->reused; i++) {
+    const crash_pointer_t *p = &all->items[i];
+    if (!p->before.start || p->before.is_sampled) continue;
+    const why_function_t *then = why_owner(why_stack(w, p->before.allocated_stack));
+    const why_function_t *now = why_owner(why_stack(w, p->block.allocated_stack));
+    const why_function_t *freed = why_owner(why_stack(w, p->before.freed_stack));
+    if (!then || !now || !freed || why_same_function(then, now)) continue;
+    c->reused = p->name;
+    c->allocated_stack = p->before.allocated_stack;
+    c->freed_stack = p->before.freed_stack;
+    c->live_stack = p->block.allocated_stack;
+  }
+}
+
 static bool add_crash(why_t *w, const report_t *r, const crash_t *crash) {
   crash_pointers_t pointers;
   char text[CRASH_TEXT_BYTES];
@@ -175,10 +193,10 @@ static bool add_crash(why_t *w, const report_t *r, const crash_t *crash) {
                      .kind = crash_kind_key(report_crash_kind(r, crash, &pointers))};
   c->cause = why_copy_text(w, report_crash_cause(&short_names, crash, &pointers, text));
   const crash_pointer_t *p = telling_pointer(&pointers);
-  if (!p) return true;
-  c->pointer = why_copy_text(w, report_crash_pointer(&short_names, crash, p, text));
-  c->allocated_stack = p->block.allocated_stack;
-  c->freed_stack = p->block.freed_stack;
+  if (p)
+    c->pointer = why_copy_text(w, report_crash_pointer(&short_names, crash, p, text));
+  else
+    add_reused(w, &pointers);
   return true;
 }
 
