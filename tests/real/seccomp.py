@@ -122,4 +122,60 @@ def a_program_executed_under_an_unknown_filter():
         assert report(path)["malloc"]["allocated"]["blocks"] >= BLOCKS
 
 
+def handlers_of_a_forked_child_stay():
+    """The child records nothing. It installs a handler, by the C library or by a system call, then a filter that traps."""
+    program = compile_c(r"""
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static void trapped(int number) {
+  (void)number;
+  static const char text[] = "trapped\n";
+  _exit(write(1, text, sizeof text - 1) != sizeof text - 1);
+}
+static int child(int raw) {
+  struct sock_filter strict[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP)};
+  struct sock_fprog program = {sizeof strict / sizeof *strict, strict};
+  struct sigaction action = {.sa_handler = trapped};
+  if (raw) {
+    struct { void (*handler)(int); unsigned long flags; void (*restorer)(void); unsigned long mask; } kernel = {trapped, 0, 0, 0};
+#ifdef __x86_64__
+    kernel.flags = 0x04000000;
+#endif
+    syscall(SYS_rt_sigaction, SIGSYS, &kernel, NULL, 8);
+  } else {
+    sigaction(SIGSYS, &action, NULL);
+  }
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+  syscall(SYS_getppid);
+  return 1;
+}
+int main(void) {
+  int failed = 0, status;
+  for (int raw = 0; raw < 2; raw++) {
+    if (fork() == 0) return child(raw);
+    wait(&status);
+    failed |= status;
+  }
+  return child(1) || failed;
+}""", "-O1")
+    alone = subprocess.run([program], capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
+    check(alone.stdout == b"trapped\n" * 3 and alone.returncode == 0, alone)
+    for options in ["--stall"], ["--stall", "--follow"]:
+        _, done = record([program], *options)
+        check((done.returncode, done.stdout) == (0, alone.stdout), f"{options}: {done}")
+
+
 run_cases(globals())

@@ -295,7 +295,7 @@ bool os_initial_stack(os_initial_stack_t *out);
 /* ---- fatal signals ------------------------------------------------------------------------ */
 
 typedef void os_handler_t(int number, void *info, void *ucontext);
-bool os_signal_is_default(int number);
+bool os_signal_has_handler(int number, os_handler_t *handler); /* NULL: the default action */
 
 /* Installs HANDLER. It runs on the alternate stack if there is one, with no other signal blocked.
  */

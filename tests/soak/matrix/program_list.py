@@ -209,11 +209,11 @@ PROGRAMS = [
          packages="dnsmasq-base dnsutils", port=7418, clients=["for i in 1 2 3 4 5; do dig +short +tcp -p 7418 @127.0.0.1 a$i.x.test; done"]),
     dict(name="postgres", command="exec setpriv --reuid postgres --regid postgres --clear-groups $(ls -d /usr/lib/postgresql/*/bin)/postgres -D $PWD/d -p 7419 -k $PWD", packages="postgresql", port=7419, stop=2,
          prepare="mkdir d && chown postgres . d && runuser -u postgres -- $(ls -d /usr/lib/postgresql/*/bin)/initdb -D $PWD/d >/dev/null",
-         clients=["runuser -u postgres -- sh -c 'pgbench -h $PWD -p 7419 -i -q postgres >/dev/null 2>&1; pgbench -h $PWD -p 7419 -c 4 -t 1000 -S postgres | grep processed; psql -h $PWD -p 7419 -tc \"select count(*) from pgbench_accounts\" postgres'"]),
+         clients=["until pg_isready -q -h $PWD -p 7419; do sleep 0.1; done; runuser -u postgres -- sh -c 'pgbench -h $PWD -p 7419 -i -q postgres >/dev/null 2>&1; pgbench -h $PWD -p 7419 -c 4 -t 1000 -S postgres | grep processed; psql -h $PWD -p 7419 -tc \"select count(*) from pgbench_accounts\" postgres'"]),
     dict(name="mariadb", command="exec mariadbd --no-defaults --user=root --datadir=$PWD/d --socket=$PWD/s --port=7420 --pid-file=$PWD/p", packages="mariadb-server", port=7420,
          prepare="mariadb-install-db --no-defaults --user=root --datadir=$PWD/d --auth-root-authentication-method=normal >/dev/null",
          clients=["mariadb -S s -uroot -Ne 'select sum(seq * seq) from test.t' 2>/dev/null || mariadb -S s -uroot -Ne 'create database if not exists test; create table test.t as select seq from seq_1_to_200000; select sum(seq) from test.t'"]),
     dict(name="sshd", command="exec $(command -v sshd) -D -e -f $PWD/c", packages="openssh-server openssh-client", port=7421,
-         prepare="mkdir -p /run/sshd; ssh-keygen -qt ed25519 -N '' -f k; cp k.pub a; ssh-keygen -qt ed25519 -N '' -f h; printf 'Port 7421\\nHostKey %s/h\\nAuthorizedKeysFile %s/a\\nPidFile none\\nStrictModes no\\nPermitRootLogin yes\\nUsePAM no\\n' $PWD $PWD > c",
+         prepare="mkdir -p /run/sshd; ssh-keygen -qt ed25519 -N '' -f k; cp k.pub a; ssh-keygen -qt ed25519 -N '' -f h; printf 'Port 7421\\nHostKey %s/h\\nAuthorizedKeysFile %s/a\\nPidFile none\\nStrictModes no\\nPermitRootLogin yes\\nUsePAM no\\nSetEnv HOME=/nonexistent\\n' $PWD $PWD > c",
          clients=["for i in $(seq 1 10); do ssh -p 7421 -i k -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR root@127.0.0.1 echo in $i; done"]),
 ]

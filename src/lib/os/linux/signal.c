@@ -259,9 +259,10 @@ bool os_waits_for_signals(int64_t call) {
 
 /* ---- fatal signals ------------------------------------------------------------------------ */
 
-bool os_signal_is_default(int number) {
+bool os_signal_has_handler(int number, os_handler_t *handler) {
   action_t now = {0};
-  return call4(rt_sigaction, number, NULL, &now, 8) == 0 && now.handler == 0;
+  return call4(rt_sigaction, number, NULL, &now, 8) == 0 &&
+         now.handler == (uint64_t)(uintptr_t)handler;
 }
 
 void os_signal_handle(int number, os_handler_t *handler) {

@@ -44,6 +44,7 @@ static uint64_t handled; /* signals that crash_handler handles, as bits */
 bool crash_catches_faults(void) { return (load_relaxed(&handled) & FAULTS) == FAULTS; }
 
 void crash_set_handled(int number, bool is_handled) {
+  if (number <= 0 || number >= 64) return;
   if (is_handled)
     (void)__atomic_or_fetch(&handled, 1ull << number, __ATOMIC_RELAXED);
   else
@@ -175,7 +176,7 @@ void crash_handler(int number, void *information, void *context) {
 
 static void install(void) {
   for (int number = 1; number < 64; number++)
-    if (crash_wants(number) && os_signal_is_default(number)) {
+    if (crash_wants(number) && os_signal_has_handler(number, NULL)) {
       os_signal_handle(number, crash_handler);
       crash_set_handled(number, true);
     }
@@ -191,13 +192,14 @@ static void start(shm_control_t *control) {
 }
 
 /* Without the calls that restore the default action and send the signal again, the program would
- * survive its own end. A child of fork has the handlers, too. */
+ * survive its own end. A child of fork has the handlers, too. A handler that the program installed
+ * meanwhile by a raw system call stays. */
 static void limit(uint32_t effects) {
   bool before = limited;
   limited = effects & SECCOMP_STOPS_CRASH;
   for (int number = 1; limited && number < 64; number++)
     if (load_relaxed(&handled) >> number & 1) {
-      os_signal_default(number);
+      if (os_signal_has_handler(number, crash_handler)) os_signal_default(number);
       crash_set_handled(number, false);
     }
   if (before && !limited) install();
