@@ -5,6 +5,7 @@ each imported function is called as often as ltrace counts. (ltrace sees calls t
 linkage alone; functions whose address the program hands on are called more often.)"""
 import collections
 import os
+import platform
 import re
 import shutil
 import signal
@@ -12,8 +13,8 @@ import subprocess
 
 from format import reader
 from helpers import (
-    WORK, connect, free_port, needs, needs_agent, record, report, run_cases, skip_part, start_record,
-    try_sonde)
+    WORK, compile_c, connect, free_port, needs, needs_agent, record, report, run_cases, skip_part,
+    start_record, try_sonde)
 
 needs_agent()
 needs("ltrace")
@@ -184,6 +185,33 @@ def _nginx_serves():
 
     told = counts(serve("nginx", ["nginx", "-c", config, "-p", WORK], talk))
     assert told["deflate"] >= 20 and told["epoll_wait"] >= 20, told
+
+
+def an_address_that_two_images_compare_stays_equal():
+    """As Qt does with signals: the library compares an address that it knows with one that the program took. Calls
+    through the same kind of slot are traced."""
+    library = os.path.join(WORK, "libsignals.so")
+    compile_c("""
+void changed(void) {}
+void counted(void) {}
+int is_changed(void (*function)(void)) { return function == changed; }""",
+              "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic-functions", out=library)
+    program = compile_c("""
+#include <stdio.h>
+void changed(void);
+__attribute__((noplt)) void counted(void);
+int is_changed(void (*function)(void));
+int main(void) {
+  counted();
+  changed();
+  return puts(is_changed(changed) ? "equal" : "other") < 0;
+}""", "-O2", "-fPIE", "-pie", "-L" + WORK, "-lsignals", "-Wl,-rpath," + WORK)
+    path, done = record([program], "--trace=libsignals*:*")
+    if platform.machine() == "x86_64":
+        assert done.stdout == b"equal\n" and done.returncode == 0, done
+    calls = counts(reader.Recording(path))
+    assert calls["is_changed"] == 1, calls
+    assert calls["counted"] == 1, calls
 
 
 def servers_serve():

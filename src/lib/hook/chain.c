@@ -80,6 +80,8 @@ static bool is_being_loaded(hooks_t *h, const import_slots_t *slots, uint64_t ad
 static void apply_one(hooks_t *h, const symbol_t *symbol, place_t *place,
                       const known_image_t *known) {
   const sonde_hook_t *hook = hooks_first_for(symbol, image_path(&known->image));
+  while (hook && hook->calls_only && place->is_taken)
+    hook = hook->next;
   uint64_t now = load_relaxed((const uint64_t *)(uintptr_t)place->address);
   uint64_t value = hook ? (uint64_t)(uintptr_t)hook->request.replacement : place->old_value;
   patched_t done = PATCH_CHANGED;

@@ -105,6 +105,7 @@ bool hooks_add_owned(hooks_t *h, symbol_t *fresh, uint8_t owner, void *replaceme
   *hook = (sonde_hook_t){
       .symbol = symbol,
       .owner = owner,
+      .calls_only = owner < HOOK_OF_PENDING && filters[owner - HOOK_OF_FILTER]->calls_only,
       .request = {.symbol = symbol->name, .replacement = replacement, .original = original}};
   symbol->owner |= (uint8_t)(1u << owner);
   hooks_link(hook);
@@ -154,6 +155,12 @@ static bool visit_import(const slot_t *slot, void *context) {
 /* ---- passes --------------------------------------------------------------------------------- */
 
 bool filter_is_active(void) { return filter_count > 0; }
+
+bool filter_has_calls_only(void) {
+  for (uint32_t i = 0; i < filter_count; i++)
+    if (filters[i]->calls_only) return true;
+  return false;
+}
 
 static void offer_images(hooks_t *h, uint32_t number) {
   const hook_filter_t *filter = filters[number];

@@ -31,6 +31,9 @@ typedef struct hook_filter {
    * reported twice. NULL: not called. */
   void (*on_images)(void *context);
   void *context;
+  /* Slots from which code takes a function's address stay, so that two images that compare it find
+   * it equal. Code that keeps the address in a register to call it is not told apart. */
+  bool calls_only;
 } hook_filter_t;
 
 /* Adds FILTER, which must stay valid; several filters may hook the same function. Returns the

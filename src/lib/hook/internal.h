@@ -34,6 +34,7 @@ struct sonde_hook {
   sonde_hook_t *next;           /* the next in the chain, or the next free one */
   sonde_hook_request_t request; /* its strings are the caller's; the symbol has copies */
   uint8_t owner;                /* HOOK_… */
+  bool calls_only;              /* as in hook_filter_t */
 };
 
 /* A hooked function: one definition. */
@@ -67,6 +68,7 @@ typedef struct known_image {
   bool is_present;
   bool is_searched;     /* for all symbols that are not new */
   bool is_partial;      /* some of its places may be from a search before relocation */
+  bool has_unread;      /* hooks_read_code has not seen some of its places */
   uint8_t filters_done; /* bits of the filters that have seen its imports */
 } known_image_t;
 
@@ -77,6 +79,7 @@ typedef struct place {
   uint32_t image; /* `number` of its image */
   uint32_t next;  /* index of the next of the same symbol, or free one */
   uint8_t kind, state;
+  bool is_taken; /* code may take the function's address from it, not only call through it */
 } place_t;
 
 typedef struct hooks {
@@ -130,6 +133,13 @@ static inline symbol_t *hooks_bucket(const hooks_t *hooks, uint32_t hash) {
  * program's namespace defines it. */
 bool hooks_resolve(const hooks_t *hooks, const char *name, const char *version, uint64_t past,
                    symbol_t *symbol);
+
+/* hook/linux/taken.c: finds the places of the image that its code only calls through. */
+bool hooks_may_be_taken(slot_kind_t kind);
+void hooks_read_code(hooks_t *hooks, const known_image_t *known);
+
+/* hook/filter.c: true if a filter hooks only calls. */
+bool filter_has_calls_only(void);
 
 /* hook/chain.c */
 void hooks_link(sonde_hook_t *hook);

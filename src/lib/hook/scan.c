@@ -83,7 +83,7 @@ typedef struct search {
   hooks_t *hooks;
   const known_image_t *known;
   const import_slots_t *slots;
-  bool only_new;
+  bool only_new, has_taken;
   uint32_t seen, raw; /* slots of hooked names; those of them that are not relocated yet */
 } search_t;
 
@@ -112,6 +112,8 @@ static bool record_slot(const slot_t *slot, void *context) {
     place->old_value = place->new_value = value;
     place->image = s->known->number;
     place->kind = (uint8_t)slot->kind;
+    place->is_taken = hooks_may_be_taken(slot->kind);
+    s->has_taken |= place->is_taken;
     place->state = leads_to(s->hooks, s->known, s->slots, symbol, slot, value)
                        ? SONDE_SLOT_UNWANTED
                        : SONDE_SLOT_ELSEWHERE;
@@ -128,10 +130,11 @@ void hooks_search_again(hooks_t *h, known_image_t *known) {
 /* An image that another thread is loading may not be relocated yet; then it is searched again. */
 static void search_image(hooks_t *h, known_image_t *known, const slot_names_t *names,
                          bool only_new) {
-  search_t s = {h, known, &known->slots, only_new, 0, 0};
+  search_t s = {.hooks = h, .known = known, .slots = &known->slots, .only_new = only_new};
   if (known->has_slots) import_slots_each(&known->slots, names, record_slot, &s);
   known->is_searched = true;
   known->is_partial = false;
+  known->has_unread |= s.has_taken;
   if (s.raw > 0 && s.raw == s.seen && !only_new) hooks_search_again(h, known);
 }
 
@@ -218,4 +221,8 @@ void hooks_scan_slots(hooks_t *h) {
   }
   for (symbol_t *symbol = h->symbols; symbol; symbol = symbol->next)
     symbol->is_new = false;
+  for (uint32_t i = 0; i < h->image_count && filter_has_calls_only(); i++) {
+    if (h->images[i].has_unread) hooks_read_code(h, &h->images[i]);
+    h->images[i].has_unread = false;
+  }
 }

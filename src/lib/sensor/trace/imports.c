@@ -180,7 +180,7 @@ static bool is_followed;
 bool imports_are_followed(void) { return is_followed; }
 
 int imports_start(void (*came)(void *context)) {
-  static hook_filter_t filter = {may_want, replace, NULL, NULL};
+  static hook_filter_t filter = {.may_match = may_want, .replace = replace, .calls_only = true};
   shm_control_t *control = writer_control();
   if (!control || (!control->trace_pattern[0] && !(control->mode & RECORD_CALLS))) return SONDE_OK;
   const char *why = trampoline_ready();

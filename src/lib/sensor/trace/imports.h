@@ -9,9 +9,9 @@
  * (sensor/trace/objc_lookups.h).
  *
  * Calls that use no import slot are not traced: usually those inside the defining library, and
- * those through pointers copied earlier. Functions that return twice or never, or inspect their
- * caller, are reported when they are called, without a time (imports_verdict). Functions without a
- * usual calling convention are not hooked.
+ * those through pointers copied earlier, or taken from a slot that code reads (hook/filter.h).
+ * Functions that return twice or never, or inspect their caller, are reported when they are called,
+ * without a time (imports_verdict). Functions without a usual calling convention are not hooked.
  */
 #ifndef SONDE_SENSOR_TRACE_IMPORTS_H
 #define SONDE_SENSOR_TRACE_IMPORTS_H
