@@ -88,8 +88,10 @@ static void read_thread(usage_files_t *f, pid_t tid, size_t known) {
   thread_switches_t now = {tid, true, values.value[USAGE_VOLUNTARY],
                            values.value[USAGE_INVOLUNTARY]};
   thread_switches_t *found = known ? bsearch(&now, f->threads, known, sizeof now, by_tid) : NULL;
-  if (!found && ARRAY_GROW(f->threads, f->count, f->capacity)) found = &f->threads[f->count++];
-  if (found) *found = now;
+  if (found)
+    *found = now;
+  else if (ARRAY_GROW(f->threads, f->count, f->capacity))
+    f->threads[f->count++] = now;
 }
 
 static void remove_ended(usage_files_t *f) {
