@@ -147,10 +147,12 @@ typedef struct crowd {
 } crowd_t;
 typedef ARRAY(crowd_t) crowds_t;
 
+/* NULL: out of memory, or too many locks: a crowd is at one of the first. */
 static crowd_t *crowd_of(crowds_t *all, uint64_t address) {
+  enum { LOCKS_MAX = 1024 };
   for (size_t i = 0; i < all->count; i++)
     if (all->items[i].address == address) return &all->items[i];
-  crowd_t *c = ARRAY_ADD(*all);
+  crowd_t *c = all->count < LOCKS_MAX ? ARRAY_ADD(*all) : NULL;
   if (c) *c = (crowd_t){.address = address, .from_ns = UINT64_MAX};
   return c;
 }
@@ -161,18 +163,17 @@ static void add_waiter(crowd_t *c, uint32_t tid) {
   if (c->waiters < sizeof c->tids / sizeof *c->tids) c->tids[c->waiters++] = tid;
 }
 
-static bool collect_crowds(why_t *w, crowds_t *all) {
+static void collect_crowds(why_t *w, crowds_t *all) {
   for (size_t i = 0; i < w->waits.count; i++) {
     const why_wait_t *wait = &w->waits.items[i];
     if (!wait->is_lock) continue;
     crowd_t *c = crowd_of(all, wait->address);
-    if (!c) return false;
+    if (!c) continue;
     c->ns += wait->to_ns - wait->from_ns;
     if (wait->from_ns < c->from_ns) c->from_ns = wait->from_ns;
     if (wait->to_ns > c->to_ns) c->to_ns = wait->to_ns;
     add_waiter(c, wait->tid);
   }
-  return true;
 }
 
 static uint64_t overlap(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
@@ -305,6 +306,13 @@ static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *wai
   findings_list_add(out, &f);
 }
 
+/* Each look at an owner reads the whole time line. Of many waits, every n-th is enough. */
+static size_t step_of(const why_t *w) {
+  const size_t steps_max = 200000000;
+  size_t looks = steps_max / (w->waits.count + w->ticks.count + 1) + 1;
+  return w->waits.count / looks + 1;
+}
+
 static void judge_crowd(why_t *w, const crowd_t *c, findings_list_t *out) {
   uint64_t lasted = c->to_ns - c->from_ns;
   bool is_large = c->waiters >= (unsigned)WHY_CONVOY_WAITERS && (double)c->ns >= WHY_CONVOY_NS &&
@@ -319,7 +327,7 @@ static void judge_crowd(why_t *w, const crowd_t *c, findings_list_t *out) {
     if (wait->is_lock && wait->address == c->address)
       good = why_weights_add(&waiting, why_stack(w, wait->stack), wait->to_ns - wait->from_ns);
   }
-  for (size_t i = 0; i < w->waits.count && good; i++) {
+  for (size_t i = 0, step = step_of(w); i < w->waits.count && good; i += step) {
     const why_wait_t *wait = &w->waits.items[i];
     if (wait->is_lock && wait->address == c->address && wait->owner && wait->owner != wait->tid)
       good = add_owner(w, wait, &waiting, tick_ns, &h);
@@ -331,9 +339,9 @@ static void judge_crowd(why_t *w, const crowd_t *c, findings_list_t *out) {
 
 static void find_convoys(why_t *w, findings_list_t *out) {
   crowds_t all = {0};
-  if (collect_crowds(w, &all))
-    for (size_t i = 0; i < all.count; i++)
-      judge_crowd(w, &all.items[i], out);
+  collect_crowds(w, &all);
+  for (size_t i = 0; i < all.count; i++)
+    judge_crowd(w, &all.items[i], out);
   free(all.items);
 }
 
