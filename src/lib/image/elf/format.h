@@ -57,6 +57,7 @@ enum {
   ELF_DT_FLAGS = 30,
   ELF_DT_GNU_HASH = 0x6ffffef5,
   ELF_DT_VERSYM = 0x6ffffff0,
+  ELF_DT_RELACOUNT = 0x6ffffff9,
   ELF_DT_FLAGS_1 = 0x6ffffffb,
   ELF_DT_VERDEF = 0x6ffffffc,
   ELF_DT_VERDEFNUM = 0x6ffffffd,

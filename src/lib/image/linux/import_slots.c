@@ -65,6 +65,7 @@ static slot_table_t table(const import_slots_t *s, uint64_t value, uint64_t entr
 typedef struct tags {
   uint64_t value[40]; /* of the tags below 40 */
   uint64_t versym, verneed, verneed_count, verdef, verdef_count, gnu_hash;
+  uint64_t relative_count;
 } tags_t;
 
 static void take_tag(tags_t *t, uint64_t tag, uint64_t value) {
@@ -76,8 +77,16 @@ static void take_tag(tags_t *t, uint64_t tag, uint64_t value) {
   case ELF_DT_VERDEF: t->verdef = value; break;
   case ELF_DT_VERDEFNUM: t->verdef_count = value; break;
   case ELF_DT_GNU_HASH: t->gnu_hash = value; break;
+  case ELF_DT_RELACOUNT: t->relative_count = value; break;
   default: break;
   }
+}
+
+/* The linker sorts relocations without a symbol to the front: a million of them in a browser, which
+ * is searched again for each loaded library. */
+static slot_table_t without_relative(slot_table_t rela, uint64_t count) {
+  if (count > rela.count) count = rela.count;
+  return (slot_table_t){rela.data ? rela.data + count * RELA_SIZE : NULL, rela.count - count};
 }
 
 static void take_tables(import_slots_t *s, const tags_t *t) {
@@ -88,6 +97,7 @@ static void take_tables(import_slots_t *s, const tags_t *t) {
   s->names_size = names.count;
   s->plt = table(s, t->value[ELF_DT_JMPREL], RELA_SIZE, t->value[ELF_DT_PLTRELSZ]);
   s->rela = table(s, t->value[ELF_DT_RELA], RELA_SIZE, t->value[ELF_DT_RELASZ]);
+  s->rela = without_relative(s->rela, t->relative_count);
   s->versions = table(s, t->versym, 2, all);
   s->needed = table(s, t->verneed, 1, all).data;
   s->needed_count = t->verneed_count;
