@@ -6,14 +6,17 @@
 - a sonde that is killed at a random instant leaves no thread stopped, and no signal lost
 - signals that arrive while threads are held are all delivered
 - --zero-touch makes no ptrace call at all (strace is the witness)
+- the frame pointer of code without optimization is found without a stop
 - a stopped process stays stopped and runs not one instruction
 
 What must come is waited for, however long it takes; what must not have happened is counted by the program."""
 import atexit
 import ctypes
 import errno
+import json
 import mmap
 import os
+import platform
 import random
 import signal
 import struct
@@ -21,7 +24,8 @@ import subprocess
 import time
 
 from helpers import (
-    FIXTURES, SEED, SONDE, fresh, kill, needs, run_cases, skip, states_of, try_sonde, until, until_asleep)
+    FIXTURES, SEED, SONDE, compile_c, fresh, kill, needs, run_cases, skip, sonde, start_ready, states_of, try_sonde,
+    until, until_asleep)
 
 KILLS = int(os.environ.get("SONDE_KILLS", "200"))
 RTMIN = signal.SIGRTMIN
@@ -132,6 +136,25 @@ def zero_touch():
         calls = [line for line in lines if "(" in line]
     assert not calls, calls
     assert looked.stdout.count('"state":"running"') == 2, looked.stdout
+
+
+SLEEPS_IN_MAIN = """
+#include <stdio.h>
+#include <unistd.h>
+int main(void) { puts("ready"); fflush(stdout); for (int i = 0; i < 1000; i++) usleep(500000); }
+"""
+
+
+def main_without_optimization():
+    """Its rule needs the frame pointer. The frame of its caller holds the address of main, and the bytes
+    before main look like a call to some: only the slot that the prologue tells is right."""
+    if platform.machine() != "x86_64":
+        skip("other prologues are not read")
+    program = compile_c(SLEEPS_IN_MAIN, "-O0", "-g", "-fno-omit-frame-pointer")
+    process = start_ready([program])
+    thread, = json.loads(sonde("stacks", "--json", "--zero-touch", process.pid))["threads"]
+    kill(process)
+    assert thread["complete"], thread
 
 
 def stopped_stays_stopped():

@@ -9,8 +9,8 @@
  * Leftovers of earlier calls on the stack can match too, and so can the frames of outer callers, as
  * if the frames between had been skipped. Therefore:
  * - if the function's code shows the distance between stack pointer and frame register, only the
- *   slot at that distance is tried, and a few above it for pushed arguments; a slot exactly there
- *   whose call names FUNCTION is the answer;
+ *   slot at that distance is tried, and a few above it unless the function never pushes arguments;
+ *   a slot exactly there whose call names FUNCTION is the answer;
  * - otherwise the whole stack is searched, and exactly one slot may match.
  * A chain that ends because rules or registers are unknown might be the true one. It counts as a
  * match, but is never the answer.
@@ -122,7 +122,7 @@ static bool search_fixed(fp_search_t *search, uint64_t low, uint64_t end, uint64
   if (size % 8 || size >= end - low) return true;
   low += size;
   if (!search_slots(search, low, low + 8)) return false;
-  if (search->called_directly) return true;
+  if (search->called_directly || insn_never_pushes(&search->code, search->function)) return true;
   uint64_t high = end - low > PUSHED_WORDS_MAX * 8 ? low + PUSHED_WORDS_MAX * 8 : end;
   return search_slots(search, low + 8, high);
 }

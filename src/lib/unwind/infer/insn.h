@@ -83,4 +83,7 @@ bool insn_may_return(const insn_code_t *code, uint64_t return_address, uint64_t 
  */
 bool insn_fp_distance(const insn_code_t *code, insn_range_t function, uint64_t pc, uint64_t *bytes);
 
+/* True if FUNCTION, for which insn_fp_distance succeeds, pushes nothing after its prologue. */
+bool insn_never_pushes(const insn_code_t *code, insn_range_t function);
+
 #endif

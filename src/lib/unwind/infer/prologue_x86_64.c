@@ -9,12 +9,14 @@
  * call or jump. The distance is fixed only under two conditions: as many registers are saved at the
  * pc as the prologue pushed, and nothing in the rest of the function moves the stack pointer except
  * push and pop. The rest is searched at every byte. So bytes that only look like such an
- * instruction cause a failure, never a wrong result.
+ * instruction cause a failure, never a wrong result. A function that pushes no arguments has this
+ * distance at each of its calls: its rest is decoded to find that out.
  */
 #include <string.h>
 
 #include "unwind/infer/insn.h"
 #include "unwind/cfi.h"
+#include "unwind/infer/decode_x86_64.h"
 
 #define PROLOGUE_BYTES     192
 #define FUNCTION_BYTES_MAX (64u << 10)
@@ -235,26 +237,68 @@ static int saved_registers(const insn_code_t *code, uint64_t pc) {
   return count;
 }
 
+typedef struct prologue {
+  /* After the mov that sets the frame register. */
+  uint64_t start;
+  /* From there on: the bytes of the function, and of its prologue. */
+  uint64_t size, length;
+  /* What it allocates, with the registers that it pushes. */
+  uint64_t bytes;
+  int pushes;
+} prologue_t;
+
+static bool find_prologue(const insn_code_t *code, insn_range_t function, prologue_t *prologue) {
+  uint8_t p[PROLOGUE_BYTES + 24];
+  if (code->machine != MACHINE_X86_64 || function.end - function.start > FUNCTION_BYTES_MAX ||
+      !find_takeover(code, function, &prologue->start))
+    return false;
+  prologue->size = function.end - prologue->start;
+  memset(p, 0xcc, sizeof p);
+  size_t have = prologue->size < PROLOGUE_BYTES ? (size_t)prologue->size : PROLOGUE_BYTES;
+  return insn_read(code, prologue->start, p, have) &&
+         read_prologue(p, have + 20, &prologue->bytes, &prologue->pushes, &prologue->length);
+}
+
 bool insn_fp_distance(const insn_code_t *code, insn_range_t function, uint64_t pc,
                       uint64_t *bytes) {
   uint8_t p[PROLOGUE_BYTES + 24];
-  uint64_t start, end;
-  int pushes;
-  if (code->machine != MACHINE_X86_64 || function.end - function.start > FUNCTION_BYTES_MAX ||
-      !find_takeover(code, function, &start))
+  prologue_t prologue;
+  if (!find_prologue(code, function, &prologue) || prologue.pushes != saved_registers(code, pc))
     return false;
-  uint64_t size = function.end - start;
-  memset(p, 0xcc, sizeof p);
-  size_t have = size < PROLOGUE_BYTES ? (size_t)size : PROLOGUE_BYTES;
-  if (!insn_read(code, start, p, have) || !read_prologue(p, have + 20, bytes, &pushes, &end) ||
-      pushes != saved_registers(code, pc))
-    return false;
-  for (uint64_t at = end; at < size; at += PROLOGUE_BYTES) {
-    have = size - at < PROLOGUE_BYTES + 4 ? (size_t)(size - at) : PROLOGUE_BYTES + 4;
+  *bytes = prologue.bytes;
+  for (uint64_t at = prologue.length; at < prologue.size; at += PROLOGUE_BYTES) {
+    uint64_t rest = prologue.size - at;
+    size_t have = rest < PROLOGUE_BYTES + 4 ? (size_t)rest : PROLOGUE_BYTES + 4;
     memset(p, 0, sizeof p);
-    if (!insn_read(code, start + at, p, have)) return false;
+    if (!insn_read(code, prologue.start + at, p, have)) return false;
     for (size_t i = 0; i < have && i < PROLOGUE_BYTES; i++)
       if (may_move_stack(p + i) || is_frame_mov(p + i)) return false;
+  }
+  return true;
+}
+
+/* push of a register, a constant, memory or the flags; enter. */
+static bool pushes(const x86_insn_t *i) {
+  if (i->map == X86_MAP_0F) return i->opcode == 0xa0 || i->opcode == 0xa8;
+  if (i->map != X86_MAP_ONE_BYTE || i->is_vector) return false;
+  return (i->opcode & 0xf8) == 0x50 || i->opcode == 0x68 || i->opcode == 0x6a ||
+         i->opcode == 0x9c || i->opcode == 0xc8 || (i->opcode == 0xff && (i->reg & 7) == 6);
+}
+
+bool insn_never_pushes(const insn_code_t *code, insn_range_t function) {
+  uint8_t p[PROLOGUE_BYTES + X86_INSN_BYTES];
+  prologue_t prologue;
+  if (!find_prologue(code, function, &prologue)) return false;
+  for (uint64_t at = prologue.length; at < prologue.size;) {
+    uint64_t rest = prologue.size - at;
+    unsigned have = rest < sizeof p ? (unsigned)rest : (unsigned)sizeof p, done = 0;
+    if (!insn_read(code, prologue.start + at, p, have)) return false;
+    while (done < have && (done < PROLOGUE_BYTES || have == rest)) {
+      x86_insn_t insn;
+      if (!x86_decode(p + done, have - done, &insn) || pushes(&insn)) return false;
+      done += insn.length;
+    }
+    at += done;
   }
   return true;
 }
