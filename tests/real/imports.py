@@ -196,17 +196,24 @@ void changed(void) {}
 void counted(void) {}
 int is_changed(void (*function)(void)) { return function == changed; }""",
               "-O2", "-shared", "-fPIC", "-Wl,-Bsymbolic-functions", out=library)
+    crypto = os.path.join(WORK, "libcrypto-like.so")
+    compile_c("""
+void replaceable(void);
+static void (*volatile implementation)(void) = replaceable;
+void replaceable(void) { if (implementation != replaceable) __builtin_trap(); }""", "-O2", "-shared", "-fPIC", out=crypto)
     program = compile_c("""
 #include <stdio.h>
 void changed(void);
+void replaceable(void); /* as CRYPTO_malloc of libcrypto */
 __attribute__((noplt)) void counted(void);
 int is_changed(void (*function)(void));
 int main(void) {
   counted();
+  replaceable();
   changed();
   return puts(is_changed(changed) ? "equal" : "other") < 0;
-}""", "-O2", "-fPIE", "-pie", "-L" + WORK, "-lsignals", "-Wl,-rpath," + WORK)
-    path, done = record([program], "--trace=libsignals*:*")
+}""", "-O2", "-fPIE", "-pie", "-L" + WORK, "-lsignals", "-l:libcrypto-like.so", "-Wl,-rpath," + WORK)
+    path, done = record([program], "--trace=libsignals*:*,libcrypto-like*:*")
     if platform.machine() == "x86_64":
         assert done.stdout == b"equal\n" and done.returncode == 0, done
     calls = counts(reader.Recording(path))

@@ -4,6 +4,9 @@
  * another image's: Qt finds a signal by it. So the code that refers to the slot is read. A slot to
  * which only indirect calls and jumps refer may lead to a hook.
  *
+ * A pointer in data counts as taken: libcrypto compares one with the content of a GLOB_DAT slot,
+ * and jumps to it if they differ.
+ *
  * On x86_64, such an instruction ends in the distance from its end to the slot. All other bytes
  * that look like a distance to the slot count as code that takes the address. On aarch64, code
  * calls through GLOB_DAT slots only if it was built with -fno-plt; there all count as taken.
@@ -16,7 +19,7 @@
 #include "os/os.h"
 
 #ifdef __x86_64__
-bool hooks_may_be_taken(slot_kind_t kind) { return kind == SLOT_GLOB_DAT; }
+bool hooks_may_be_taken(slot_kind_t kind) { return kind != SLOT_JUMP; }
 
 #define SLOTS_MAX (1u << 21)
 #define PF_CODE   5u /* readable and executable */
