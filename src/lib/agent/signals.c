@@ -51,10 +51,7 @@ static int hide(int status, struct sigaction *old) {
 EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigaction *old) {
   agent_enter();
   if (!real.sigaction) return -1;
-  if (!crash_wants(number)) {
-    if (wanted) crash_set_handled(number, false);
-    return hide(real.sigaction(number, wanted, old), old);
-  }
+  if (!crash_wants(number)) return hide(real.sigaction(number, wanted, old), old);
   struct sigaction ours;
   if (wanted && is_default(wanted)) {
     memset(&ours, 0, sizeof ours);
@@ -72,8 +69,8 @@ EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigactio
 /* FUNCTION has the type of signal. */
 static handler_t *set(handler_t *(*function)(int, handler_t *), int number, handler_t *handler) {
   if (!function) return SIG_ERR;
-  bool wants = crash_wants(number);
-  crash_set_handled(number, false);
+  bool wants = crash_wants(number); /* not in a child of vfork, which shares `handled` */
+  if (wants) crash_set_handled(number, false);
   handler_t *before = function(number, handler);
   if (wants && handler == SIG_DFL && before != SIG_ERR) {
     const struct sigaction action = {.sa_handler = SIG_DFL};
