@@ -177,10 +177,20 @@ static int mac_thread_switch(uint32_t port, int option, uint32_t ms) {
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Fails where something is mapped already, as without VM_FLAGS_OVERWRITE. */
+static int allocate_at(uint64_t address, uint64_t size) {
+  void *at = mmap((void *)address, size, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  return at == MAP_FAILED ? FACT_KERN_NO_SPACE : FACT_KERN_SUCCESS;
+}
+
 static int mac_vm_allocate(uint32_t task, uint64_t *address, uint64_t size, int flags) {
   check_task(task);
-  if (!(flags & (int)FACT_VM_FLAGS_ANYWHERE)) die("vm_allocate at a place");
   size = (size + VM_PAGE - 1) & ~(VM_PAGE - 1);
+  if (!(flags & (int)FACT_VM_FLAGS_ANYWHERE)) {
+    *address &= ~(VM_PAGE - 1);
+    return allocate_at(*address, size);
+  }
   uint8_t *room =
       mmap(NULL, size + VM_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) return FACT_KERN_NO_SPACE;
