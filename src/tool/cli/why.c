@@ -104,6 +104,9 @@ static int explain(request_t *q) {
   if (good) (void)print(&q->why, q->json, q->markdown);
   frame_names_free(r->names);
   replay_free(&replay);
+  r->names = NULL;
+  r->replay = NULL;
+  r->window = NULL;
   return good ? 0 : SONDE_ENOMEM;
 }
 
