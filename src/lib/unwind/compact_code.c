@@ -4,14 +4,15 @@
  * body, where the table is valid.
  *
  * On x86_64 these are: `push %rbp; mov %rsp,%rbp` at the start or, in a function whose early exits
- * have no frame, before the pc; pushes and `sub $n,%rsp`; their reversal, up to a return or a jump
- * out of the function. On arm64 two paths are decoded: from the start to the pc, and from the pc to
- * where the function is left.
+ * have no frame, before the pc; early exits behind the body, which return without a pop; pushes and
+ * `sub $n,%rsp`; their reversal, up to a return or a jump out of the function. On arm64 two paths
+ * are decoded: from the start to the pc, and from the pc to where the function is left.
  */
 #include "unwind/compact_code.h"
 
 #include <string.h>
 
+#include "unwind/infer/decode_x86_64.h"
 #include "unwind/infer/stack_change_aarch64.h"
 
 static const compact_frame_t body = {.is_body = true};
@@ -53,12 +54,36 @@ static bool x86_64_returns(const compact_code_t *c, uint64_t at) {
   return has(c, at, "\xc3", 1) || has(c, at, "\xc2", 1) || has(c, at, "\xf3\xc3", 2);
 }
 
+/* False for push, pop, jumps, calls, leave, and all that goes elsewhere or changes the frame. */
+static bool x86_64_is_plain(const x86_insn_t *i) {
+  uint8_t op = i->opcode;
+  if (x86_written(i) & (1u << X86_SP | 1u << X86_BP)) return false;
+  if (i->is_vector) return true;
+  if (i->map == X86_MAP_0F) return (op & 0xf0) != 0x80 && op != 0x05 && op != 0x0b;
+  if (i->map != X86_MAP_ONE_BYTE) return true;
+  return (op & 0xf0) != 0x50 && (op & 0xf0) != 0x70 && op != 0x68 && op != 0x6a && op != 0x8f &&
+         op != 0x9c && op != 0x9d && (op < 0xc8 || op > 0xcf) && (op & 0xf0) != 0xe0 &&
+         op != 0xf4 && (op != 0xff || (i->reg & 7) < 2);
+}
+
+/* True if the code returns from the pc without restoring the frame register: an early exit. */
+static bool x86_64_exits_early(const compact_code_t *c) {
+  x86_insn_t insn;
+  for (uint64_t at = c->at; at < c->size; at += insn.length) {
+    if (x86_64_returns(c, at)) return true;
+    uint64_t rest = c->size - at;
+    unsigned have = rest < X86_INSN_BYTES ? (unsigned)rest : X86_INSN_BYTES;
+    if (!x86_decode(c->bytes + at, have, &insn) || !x86_64_is_plain(&insn)) return false;
+  }
+  return false;
+}
+
 static compact_frame_t x86_64_framed(const compact_code_t *c) {
   uint64_t made = x86_64_frame_made(c);
   if (c->at <= made && made < c->size) return (compact_frame_t){.cfa_bytes = 8};
   if (c->at == made + 1)
     return (compact_frame_t){.cfa_bytes = 16, .has_saved_fp = true, .saved = 16};
-  if (x86_64_returns(c, c->at)) return (compact_frame_t){.cfa_bytes = 8};
+  if (x86_64_exits_early(c)) return (compact_frame_t){.cfa_bytes = 8};
   bool popped = c->at > 0 && c->bytes[c->at - 1] == 0x5d;
   if (popped && x86_64_jumps_out(c, c->at)) return (compact_frame_t){.cfa_bytes = 8};
   return body;
