@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads named after what they wait for, 0.6 s each, and the end. Prints the pid, which is also
- * the tid of the thread that holds the lock `written`.
+ * Threads named after what they wait for, 0.5 s each and more, and the end. Prints the pid, which
+ * is also the tid of the thread that holds the lock `written`.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -20,6 +20,7 @@ static int done;
 
 #define WAITER(function, name, ...)                                                                \
   static void *function(void *unused) {                                                            \
+    usleep(50000); /* it is found before it has its name */                                        \
     pthread_setname_np(pthread_self(), name);                                                      \
     __VA_ARGS__                                                                                    \
     return unused;                                                                                 \
@@ -34,34 +35,18 @@ WAITER(wait_for_barrier, "barrier", pthread_barrier_wait(&barrier);)
 WAITER(nap, "nap", usleep(600000);)
 WAITER(join, "join", pthread_join(napper, NULL);)
 
-enum { COUNT = 7 };
-static pthread_t threads[COUNT];
-
-/* A thread has its creator's name until it sets its own: here the right one from the start. */
-static void *create(void *unused) {
-  static const struct {
-    const char *name;
-    void *(*function)(void *);
-  } wanted[COUNT] = {{"reader", read_lock},  {"writer", write_lock},
-                     {"upgrader", upgrade},  {"cond", wait_for_condition},
-                     {"sem", wait_for_post}, {"barrier", wait_for_barrier},
-                     {"join", join}};
-  for (int i = 0; i < COUNT; i++) {
-    pthread_setname_np(pthread_self(), wanted[i].name);
-    pthread_create(&threads[i], NULL, wanted[i].function, NULL);
-  }
-  return unused;
-}
-
 int main(void) {
-  pthread_t creator;
+  void *(*const functions[])(void *) = {
+      read_lock, write_lock, upgrade, wait_for_condition, wait_for_post, wait_for_barrier, join};
+  enum { COUNT = sizeof functions / sizeof *functions };
+  pthread_t threads[COUNT];
   sem_init(&semaphore, 0, 0);
   pthread_barrier_init(&barrier, NULL, 2);
   pthread_rwlock_wrlock(&written);
   pthread_rwlock_rdlock(&read_held);
   pthread_create(&napper, NULL, nap, NULL);
-  pthread_create(&creator, NULL, create, NULL);
-  pthread_join(creator, NULL);
+  for (int i = 0; i < COUNT; i++)
+    pthread_create(&threads[i], NULL, functions[i], NULL);
   usleep(600000);
   pthread_rwlock_unlock(&written);
   pthread_rwlock_unlock(&read_held);

@@ -37,6 +37,7 @@
 #define PAUSE_FACTOR 9u
 /* A thread that waits for a mutex is read again after so many polls: the owner may differ. */
 #define OWNER_POLLS 10u
+#define NAME_READS  8u
 
 /* Where a thread was at consecutive polls, and what it waited for. */
 typedef struct thread_location {
@@ -78,6 +79,8 @@ typedef struct watched {
   /* the part of these that was written */
   uint64_t written_run_ns, written_runq_ns, written_seen_ns, written_slices;
   char name[THREAD_NAME_MAX];
+  /* times that the name was read when the thread had come to rest */
+  unsigned name_reads;
   thread_location_t at;
   /* time and polls at the location `at` that are not written yet */
   uint64_t time_ns, polls;
@@ -209,6 +212,13 @@ static bool owner_may_differ(monitored_thread_t *t) {
          (t->polls_settled == 1 || (t->at.is_mutex && t->polls_settled % OWNER_POLLS == 0));
 }
 
+/* A thread is often found before it has set its name, and waits before that, too. */
+static void read_name_again(const wall_monitor_t *m, monitored_thread_t *t) {
+  if (t->polls_settled != 1 || t->name_reads == NAME_READS) return;
+  t->name_reads++;
+  thread_file_name(m->stacks.pid, t->tid, t->name);
+}
+
 /* Updates the thread. If it has not run, this counts the poll; else its stack is to be read. */
 static void update_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
   thread_stats_t stats = {0};
@@ -221,6 +231,7 @@ static void update_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
   bool ran = !t->settled || has_run(t, &stats);
   if (ran) t->polls_settled = 0;
   t->wanted = ran || owner_may_differ(t);
+  read_name_again(m, t);
   bool waits = t->runnable && stats.run_ns == t->run_ns && stats.runq_ns == t->runq_ns;
   t->queued_ns = waits ? t->queued_ns + passed_ns : 0;
   t->settled = t->runnable = false;
