@@ -21,5 +21,5 @@ shown() {
 printf '# In build/demo, with build/bin in the PATH; the program is examples/orders.cpp.\n'
 shown sonde record --malloc --sample --force -o run.sonde -- ./orders
 shown sonde why run.sonde
-shown "sonde report --top 3 run.sonde sample | grep -A 4 'of the program'"
+shown "sonde report --top 5 run.sonde sample | grep -A 6 'of the program'"
 printf 'next: sonde report run.sonde; sonde help; docs/\n'
