@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/futex_wait.h"
+#include "analysis/futex_calls.h"
 #include "report/own_code.h"
 #include "symbol/short_name.h"
 

@@ -5,21 +5,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/futex_calls.h"
 #include "analysis/why/rules.h"
 
 /* What a futex is used for, by the function that the program called. */
 static const char *purpose_of(const why_stack_t *s, const why_wait_t *wait) {
-  static const char *const conditions[] = {"pthread_cond_wait", "pthread_cond_wait_common",
-                                           "pthread_cond_timedwait", "cnd_wait", NULL};
-  static const char *const joins[] = {"pthread_join", "pthread_clockjoin_ex", "thrd_join", NULL};
-  static const char *const semaphores[] = {"sem_wait", "new_sem_wait_slow64", "sem_timedwait",
-                                           NULL};
-  static const char *const barriers[] = {"pthread_barrier_wait", NULL};
   if (wait->is_lock) return "a lock";
-  if (why_calls_any(s, conditions)) return "a condition variable";
-  if (why_calls_any(s, joins)) return "the end of a thread";
-  if (why_calls_any(s, semaphores)) return "a semaphore";
-  if (why_calls_any(s, barriers)) return "a barrier";
+  const futex_wait_t *called = NULL;
+  for (int i = 0; i < s->count && i != s->owner; i++) {
+    const futex_wait_t *each = futex_wait_of_function(s->functions[i].name);
+    if (each) called = each;
+  }
+  if (called) return called->kind;
   return *wait->call ? wait->call : "the kernel";
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/futex_calls.h"
 #include "base/terminal.h"
-#include "report/futex_wait.h"
 #include "report/report.h"
 #include "report/stacks/tail_frames.h"
 
