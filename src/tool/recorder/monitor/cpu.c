@@ -196,10 +196,7 @@ static void write_sums(cpu_monitor_t *m) {
 
 void cpu_monitor_stop(cpu_monitor_t *m) {
   if (!m) return;
-  store_release(&m->stop, 1u);
-  store_release(&m->bell, 1u);
-  (void)os_futex_wake(&m->bell, 1);
-  pthread_join(m->thread, NULL);
+  monitor_thread_stop(m->thread, &m->stop, &m->bell);
   uint64_t cpu_ns;
   if (read_process(m, &cpu_ns)) m->process_ns = cpu_ns;
   write_sums(m);

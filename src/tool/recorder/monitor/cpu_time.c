@@ -383,10 +383,7 @@ cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording) {
 
 void cpu_time_monitor_stop(cpu_time_monitor_t *m) {
   if (!m) return;
-  store_release(&m->stop, 1u);
-  store_release(&m->bell, 1u);
-  (void)os_futex_wake(&m->bell, 1);
-  pthread_join(m->thread, NULL);
+  monitor_thread_stop(m->thread, &m->stop, &m->bell);
   poll_threads(m);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);

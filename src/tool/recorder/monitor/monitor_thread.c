@@ -3,6 +3,9 @@
 
 #include <signal.h>
 
+#include "base/bits.h"
+#include "os/os.h"
+
 bool monitor_thread_start(pthread_t *thread, void *(*run)(void *), void *monitor) {
   sigset_t all, before;
   sigfillset(&all);
@@ -10,4 +13,11 @@ bool monitor_thread_start(pthread_t *thread, void *(*run)(void *), void *monitor
   bool started = pthread_create(thread, NULL, run, monitor) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return started;
+}
+
+void monitor_thread_stop(pthread_t thread, uint32_t *stop, uint32_t *bell) {
+  store_release(stop, 1u);
+  store_release(bell, 1u);
+  (void)os_futex_wake(bell, 1);
+  pthread_join(thread, NULL);
 }

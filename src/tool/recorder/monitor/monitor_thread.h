@@ -7,8 +7,13 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Starts a thread that calls RUN with MONITOR. Join it. False: no thread could be made. */
 bool monitor_thread_start(pthread_t *thread, void *(*run)(void *), void *monitor);
+
+/* Ends a thread that runs until *STOP is 1 and sleeps on the futex *BELL while that is 0. Returns
+ * when the thread has ended. */
+void monitor_thread_stop(pthread_t thread, uint32_t *stop, uint32_t *bell);
 
 #endif

@@ -117,10 +117,7 @@ usage_monitor_t *usage_monitor_start(recording_t *recording) {
 
 void usage_monitor_stop(usage_monitor_t *m) {
   if (!m) return;
-  store_release(&m->stop, 1u);
-  store_release(&m->bell, 1u);
-  (void)os_futex_wake(&m->bell, 1);
-  pthread_join(m->thread, NULL);
+  monitor_thread_stop(m->thread, &m->stop, &m->bell);
   if (has_begun(m)) poll_once(m, true);
   free_monitor(m);
 }

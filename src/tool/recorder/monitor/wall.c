@@ -417,10 +417,7 @@ wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns)
 
 void wall_monitor_stop(wall_monitor_t *m) {
   if (!m) return;
-  store_release(&m->stop, 1u);
-  store_release(&m->bell, 1u);
-  (void)os_futex_wake(&m->bell, 1);
-  pthread_join(m->thread, NULL);
+  monitor_thread_stop(m->thread, &m->stop, &m->bell);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);
   (void)monitor_writer_flush(m->writer);
