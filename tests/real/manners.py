@@ -57,7 +57,7 @@ def long_output_goes_to_the_pager(folder):
 def colors_only_where_they_are_read(folder):
     """A pager on a terminal gets colors; NO_COLOR, TERM=dumb and pipes get none."""
     _long(folder)
-    with Terminal(folder=folder, PAGER="cat -v") as terminal:
+    with Terminal(lines=100, folder=folder, PAGER="cat -v") as terminal:
         for before, after, colored in (("", "", True), ("NO_COLOR=1", "", False), ("TERM=dumb", "", False),
                                        ("", "| cat -v", False)):
             terminal.type(f"clear; {before} sonde report long.sonde sample {after} | head -3; echo status $?\n"
