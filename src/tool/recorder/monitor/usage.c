@@ -3,12 +3,12 @@
 #include "recorder/monitor/usage.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
 #include "os/os.h"
 #include "recorder/monitor/cgroup.h"
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/usage_read.h"
 #include "recorder/monitor/writer.h"
 
@@ -105,12 +105,7 @@ usage_monitor_t *usage_monitor_start(recording_t *recording) {
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 5);
   usage_files_open(&m->files, (pid_t)recording->header.pid);
   cgroup_open(&m->cgroup, (pid_t)recording->header.pid);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = m->writer && pthread_create(&m->thread, NULL, watch, m) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (started) return m;
+  if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;
   free_monitor(m);
   return NULL;
 }
