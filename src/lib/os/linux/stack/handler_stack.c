@@ -15,6 +15,10 @@
 #include "base/bits.h"
 #include "os/os.h"
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #define STACKS      256u
 #define STACK_BYTES (64u << 10)
 
@@ -46,12 +50,23 @@ static uint32_t take_stack(uint32_t *used) {
   return STACKS;
 }
 
+/* In a child of fork the stack may hold frames of a thread that only the parent has.
+ * AddressSanitizer would take accesses to what surrounded their variables for overflows. */
+static void forget_frames(void *stack) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack, STACK_BYTES);
+#else
+  (void)stack;
+#endif
+}
+
 void os_run_on_handler_stack(void (*run)(void *), void *argument) {
   uint32_t *used = used_open(), i = take_stack(used);
   if (i == STACKS) {
     run(argument);
     return;
   }
+  forget_frames(stacks[i]);
   arch_call_on((uint8_t *)stacks[i] + STACK_BYTES, run, argument);
   store_release(&used[i], 0u);
 }
