@@ -16,9 +16,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIB, INCLUDE = ROOT / "src/lib", ROOT / "include"
 PUBLIC = [f"sonde/{name}.h" for name in ("status", "stack", "thread", "image", "name")]
-MODULES = ["base", "os", "arch", "image", "unwind", "capture"]
+MODULES = ["base", "os", "arch", "image", "unwind", "python", "capture"]
 # For hooks, sensors and the agent; by name, wherever they are in these modules.
-LEFT_OUT = {"mem.c", "symbols.c@os", "shadow_stack.c", "thread_stack.c", "binds.c", "chains.c", "slots.c", "import_slots.c",
+LEFT_OUT = {"mem.c", "shadow_stack.c", "thread_stack.c", "binds.c", "chains.c", "slots.c", "import_slots.c",
             "sanitizer.c", "import_slot_names.c", "patch.c", "sled.c", "sled.S", "keep.S", "trampoline.S"}
 CPU = re.compile(r"/(x86_64|aarch64)/")
 SYSTEM = re.compile(r"\s*#\s*include\s*(<[^>]+>)")
@@ -56,7 +56,7 @@ OPTIONS = """
 EPILOGUE = """
 /* ---- what other parts of sonde define ------------------------------------------------------------ */
 
-const int64_t trampoline_offsets[4] = {0}; /* no trampoline: the table's own address is no return address */
+const int64_t trampoline_offsets[TRAMPOLINE_PLACES] = {0}; /* no trampoline: the table's own address is no return address */
 
 #pragma GCC visibility pop
 """

@@ -77,6 +77,20 @@ SONDE_API int sonde_name(uintptr_t pc, unsigned flags, sonde_name_t *name);
  * SONDE_EINVAL; SONDE_EIO if writing to FD fails. Uses less than 5 KB of stack. */
 SONDE_API int sonde_stack_print(int fd, const uintptr_t *pcs, int count, unsigned flags);
 
+/* Says whether PC is code of the app: of the program, or of an image that is not a system image.
+ * System images are the dynamic loader, libc and its family, the vDSO, C++ and compiler runtimes,
+ * and sonde; on Apple's systems everything outside the app's bundle. Returns 1 or 0;
+ * SONDE_ENOTFOUND if no image contains PC. */
+SONDE_API int sonde_is_app(uintptr_t pc);
+
+/* Makes images that match GLOB system images (IS_SYSTEM not 0) or app images (0), also for
+ * SONDE_NAME_APP_ONLY and SONDE_IMAGE_SYSTEM. In GLOB, * matches any text and ? one byte. A glob
+ * with a slash is compared with the whole path, another one with the file's name. Of several
+ * matching globs the last one counts. Call it before stacks are named: texts that are cached stay.
+ * The glob is copied. One thread at a time, not in a signal handler. Returns 0; SONDE_EINVAL for
+ * NULL, an empty glob, or one of more than 127 bytes; SONDE_EFULL after 32 globs. */
+SONDE_API int sonde_system_images(const char *glob, int is_system);
+
 /* Writes the text of the stack ID (of sonde_stack_id), in the format of sonde_stack_print, to OUT:
  * at most SIZE bytes including the terminating 0. FLAGS: 0 or SONDE_NAME_APP_ONLY. Texts are cached
  * while their images stay loaded; the cache is limited to 16 MB. Names stay correct after an image

@@ -12,6 +12,7 @@
 #include "sonde/name.h"
 #include "sonde/hook.h"
 #include "sonde/objc.h"
+#include "sonde/intercept.h"
 #include "sonde/stall.h"
 #include "sonde/trace.h"
 #include "sonde/malloc.h"

@@ -101,6 +101,22 @@ SONDE_API int sonde_capture(sonde_capture_t *capture);
  * Returns 0; SONDE_EFULL if the table of stacks is full; SONDE_ENOMEM; SONDE_EINVAL. */
 SONDE_API int sonde_stack_id(uint32_t *id);
 
+/* For sonde_stack_id_of: PCS[0] is exact, as in a stack of another thread. Without this flag it is
+ * a return address. */
+#define SONDE_STACK_EXACT 1u
+/* For sonde_stack_id_of: outer frames are missing (a status other than SONDE_STACK_COMPLETE). The
+ * stack then differs from the complete stack with the same frames, and its text says so. */
+#define SONDE_STACK_PARTIAL 2u
+
+/* Sets *ID to the id of a stack that was captured before, of this or another thread: COUNT program
+ * counters, innermost first, as sonde_capture_thread and the other functions write them. FLAGS are
+ * SONDE_STACK_…. The id is that of sonde_stack_id for the same stack, so it counts equal stacks and
+ * has a text (sonde_stack_text). The images of the stack must still be loaded. Any thread, also in
+ * a signal handler, inside malloc and after fork. Costs two table look-ups and a search of the
+ * images for each frame. Returns 0; SONDE_EFULL if the table of stacks is full; SONDE_ENOMEM;
+ * SONDE_EINVAL if COUNT is not above 0, a pointer is NULL or FLAGS has other bits. */
+SONDE_API int sonde_stack_id_of(const uintptr_t *pcs, int count, unsigned flags, uint32_t *id);
+
 /* Writes the program counters of the stack ID to PCS, at most MAX, starting at the innermost.
  * Returns the number written; SONDE_ENOTFOUND if there is no such stack; SONDE_EINVAL. */
 SONDE_API int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max);

@@ -15,6 +15,7 @@
 #include "record/writer.h"
 #include "sensor/sensor.h"
 #include "capture/stack.h"
+#include "capture/python.h"
 
 HIDDEN bool agent_ready, agent_calls_back;
 static uint32_t starting;
@@ -37,6 +38,7 @@ static void start_recording(void) {
   seccomp_attached();
   writer_process();
   thread_started();
+  capture_python_start();
   sensor_start();
   if (emulator_is_this()) emulator_report("qemu");
   writer_control()->own_malloc = malloc_is_hidden();

@@ -20,4 +20,12 @@ arch_call_keeping(uint64_t a, uint64_t b, uint64_t c, uint64_t d,
 extern __attribute__((visibility("hidden"))) uint64_t arch_ask_keeping(uint64_t a,
                                                                        uint64_t (*run)(uint64_t));
 
+#define ARCH_VECTOR_WORDS 16u
+
+/* Copies the eight vector registers that hold arguments and results, 128 bits of each. Changes
+ * none.
+ */
+extern __attribute__((visibility("hidden"))) void
+arch_read_vectors(uint64_t out[ARCH_VECTOR_WORDS]);
+
 #endif

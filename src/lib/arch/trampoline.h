@@ -17,6 +17,9 @@
 #define TRAMPOLINE_TARGET 0
 #define TRAMPOLINE_CALLS  8
 
+/* x86_64: the size of the instruction before the target of a moved entry, which pops r11. */
+#define TRAMPOLINE_POP_BYTES 2
+
 /* Offsets in call_t. Its first two words are a frame record on both CPUs. */
 #define CALL_CALLER_FP      0
 #define CALL_RETURN_ADDRESS 8
@@ -32,9 +35,17 @@
 
 /* Places inside the function sonde_trampoline: its thunks; the entry for a jump with a trampoline_t
  * in r11 (x86_64) or x17 (aarch64); the address that a target returns to; the landing pad of
- * exceptions that pass. The assembly stores their distances from this table. */
-enum { TRAMPOLINE_THUNKS, TRAMPOLINE_BODY, TRAMPOLINE_RETURN, TRAMPOLINE_LANDING };
-extern const int64_t trampoline_offsets[4] __attribute__((visibility("hidden")));
+ * exceptions that pass; the entry of moved functions (hook/entry.h), which on x86_64 have pushed
+ * the program's r11. The assembly stores their distances from this table. */
+enum {
+  TRAMPOLINE_THUNKS,
+  TRAMPOLINE_BODY,
+  TRAMPOLINE_RETURN,
+  TRAMPOLINE_LANDING,
+  TRAMPOLINE_MOVED,
+  TRAMPOLINE_PLACES
+};
+extern const int64_t trampoline_offsets[TRAMPOLINE_PLACES] __attribute__((visibility("hidden")));
 
 static inline uint64_t trampoline_address(int number) {
   return (uint64_t)(uintptr_t)trampoline_offsets + (uint64_t)trampoline_offsets[number];

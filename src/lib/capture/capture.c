@@ -53,10 +53,16 @@ static void walk_with_registers(regs_t *regs, bool exact, uint64_t from_sp,
 NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
                                      uint64_t *exact_set) {
   regs_t regs = {.known = 0};
-  if (ucontext)
-    regs.pc = arch_context_registers(ucontext, regs.r, &regs.known);
-  else
+  if (ucontext) {
+    int sp_number = machine_sp(MACHINE_HERE);
+    arch_frame_t frame = {.pc = arch_context_registers(ucontext, regs.r, &regs.known)};
+    frame.sp = regs.r[sp_number];
+    walk_translate(&frame);
+    regs.pc = frame.pc;
+    regs.r[sp_number] = frame.sp;
+  } else {
     regs.pc = arch_here(regs.r, &regs.known);
+  }
   walk_with_registers(&regs, true, ucontext ? 0 : sp, capture, exact_set);
 }
 
@@ -140,7 +146,10 @@ static int capture_from_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
 static int capture_from_context(sonde_capture_t *capture) {
   position_t p;
   arch_frame_t frame = {.pc = capture->pc, .sp = capture->sp, .fp = capture->fp};
-  if (capture->ucontext) frame = arch_context_frame(capture->ucontext);
+  if (capture->ucontext) {
+    frame = arch_context_frame(capture->ucontext);
+    walk_translate(&frame);
+  }
   position_of_frame(&p, frame);
   if (!frame_table_init()) return SONDE_ENOMEM;
   capture_uncached(&p, walk_epoch(), capture);

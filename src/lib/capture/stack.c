@@ -9,6 +9,9 @@
  * cache.
  */
 #include "capture/stack.h"
+#include "capture/python.h"
+#include "capture/python_frames.h"
+#include "image/name.h"
 #include "os/os.h"
 
 /* A power of two. */
@@ -218,17 +221,51 @@ __attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_
 }
 ENTRY_1(sonde_stack_id, stack_id_here);
 
+int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  if (UNLIKELY(capture_has_python) &&
+      capture_with_python(id, &(python_origin_t){.pc = pc, .sp = sp, .fp = fp}))
+    return *id ? 0 : SONDE_EFULL;
+  return stack_id_here(id, pc, sp, fp);
+}
+
 int stack_id_of_context(uint32_t *id, const void *ucontext) {
+  if (UNLIKELY(capture_has_python) &&
+      capture_with_python(id, &(python_origin_t){.ucontext = ucontext}))
+    return *id ? 0 : SONDE_EFULL;
   const origin_t origin = {.ucontext = ucontext};
   return find(id, &origin, arch_context_frame(ucontext).sp);
 }
 
-uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool complete) {
+uint32_t stack_id_innermost(uint32_t id, uint32_t depth) {
+  uint32_t frames[STACK_INNER], count = 0, parent = id;
+  if (depth > STACK_INNER) depth = STACK_INNER;
+  while (parent && count < depth && stack_table_get(parent, &parent, &frames[count]))
+    count++;
+  if (!parent || count < depth) return id;
+  uint32_t node = stack_table_child(0, marker(STACK_PC_TRUNCATED, walk_epoch()));
+  while (count)
+    node = stack_table_child(node, frames[--count]);
+  return node == STACK_TABLE_FULL ? 0 : node;
+}
+
+/* The pc that a signal interrupted, outside of the signal's own frame, is exact. */
+uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool exact, bool complete) {
   uint64_t epoch = walk_epoch();
   uint32_t node = count > 0 && !complete ? stack_table_child(0, marker(STACK_PC_BROKEN, epoch)) : 0;
-  for (int n = count - 1; n >= 0; n--)
-    node = stack_table_child(node, frame_table_find(pcs[n], n == 0, epoch).id);
+  for (int n = count - 1; n >= 0; n--) {
+    bool is_exact = n ? name_is_signal_frame(pcs[n - 1]) : exact;
+    node = stack_table_child(node, frame_table_find(pcs[n], is_exact, epoch).id);
+  }
   return node == STACK_TABLE_FULL ? 0 : node;
+}
+
+int sonde_stack_id_of(const uintptr_t *pcs, int count, unsigned flags, uint32_t *id) {
+  if (!pcs || !id || count <= 0 || flags & ~(SONDE_STACK_EXACT | SONDE_STACK_PARTIAL))
+    return SONDE_EINVAL;
+  if (!load_acquire(&stack_table.level[0]) && (!frame_table_init() || !stack_table_init()))
+    return SONDE_ENOMEM;
+  *id = stack_id_of_pcs(pcs, count, flags & SONDE_STACK_EXACT, !(flags & SONDE_STACK_PARTIAL));
+  return *id ? 0 : SONDE_EFULL;
 }
 
 int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
@@ -238,7 +275,9 @@ int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {
   if (!pcs || max <= 0) return SONDE_EINVAL;
   if (id == 0) return SONDE_ENOTFOUND;
   while (id && count < max) {
-    if (!stack_table_get(id, &id, &frame) || !frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
+    if (!stack_table_get(id, &id, &frame)) return SONDE_ENOTFOUND;
+    if (python_frame_is(frame)) continue;
+    if (!frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
     if (info.pc > STACK_PC_TRUNCATED) pcs[count++] = info.pc;
   }
   return count;

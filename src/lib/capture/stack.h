@@ -27,12 +27,20 @@
  * Returns 0 or a negative SONDE_E…, as sonde_stack_id. */
 int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
 
-/* Gets the id of the stack that a signal interrupted. */
+/* Returns the id of the DEPTH innermost frames of stack ID with the marker of a truncated stack, at
+ * most STACK_INNER; ID if it has no more frames; 0 if the table is full. Costs two lookups a frame.
+ */
+uint32_t stack_id_innermost(uint32_t id, uint32_t depth);
+
+/* As stack_id_here, with the Python frames of a Python program, which cost microseconds. */
+int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
+
+/* Gets the id of the stack that a signal interrupted, with its Python frames. */
 int stack_id_of_context(uint32_t *id, const void *ucontext);
 
-/* Returns the id of a stack of another thread, given as program counters, innermost first, where
- * the innermost is exact; 0 if there is none. A stack that is not COMPLETE gets the marker of a
- * broken stack. */
-uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool complete);
+/* Returns the id of a stack given as program counters, innermost first; 0 if there is none or the
+ * table is full. EXACT: the innermost is, as in a stack of another thread. A stack that is not
+ * COMPLETE gets the marker of a broken stack. */
+uint32_t stack_id_of_pcs(const uintptr_t *pcs, int count, bool exact, bool complete);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
+#include "capture/python_frames.h"
 
 /* Frame ids have 24 bits. */
 #define PENDING (UINT64_C(1) << 31)
@@ -28,7 +29,7 @@ static bool node_is_valid(uint32_t parent, uint32_t frame) {
   uint32_t outer, outer_frame;
   frame_info_t info;
   return (parent == 0 || stack_table_get(parent, &outer, &outer_frame)) &&
-         frame_table_get(frame, &info);
+         (python_frame_is(frame) || frame_table_get(frame, &info));
 }
 #endif
 

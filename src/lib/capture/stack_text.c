@@ -9,6 +9,7 @@
  * writer after a change of epoch checks all slots once.
  */
 #include "capture/stack_text.h"
+#include "capture/python_frames.h"
 
 #include "image/name.h"
 #include "os/os.h"
@@ -88,7 +89,9 @@ static int write_stack(uint32_t id, unsigned flags, fixed_writer_t *w, image_set
   uint32_t frame;
   frame_info_t info;
   for (int number = 0; id;) {
-    if (!stack_table_get(id, &id, &frame) || !frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
+    if (!stack_table_get(id, &id, &frame)) return SONDE_ENOTFOUND;
+    if (python_frame_is(frame)) continue;
+    if (!frame_table_get(frame, &info)) return SONDE_ENOTFOUND;
     if (info.pc <= STACK_PC_TRUNCATED) {
       bool is_truncated = info.pc == STACK_PC_TRUNCATED;
       append(&w->writer, is_truncated ? truncated_line : broken_line,

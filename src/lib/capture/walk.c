@@ -112,6 +112,15 @@ static unwind_step_t step_without_row(memory_t *memory, const position_t *p, reg
 
 static uint64_t calls_start;
 
+static walk_translate_t *translate_moved;
+
+void walk_know_moved(walk_translate_t *translate) { store_release(&translate_moved, translate); }
+
+void walk_translate(arch_frame_t *frame) {
+  walk_translate_t *translate = load_acquire(&translate_moved);
+  if (translate) (void)translate(frame);
+}
+
 void walk_know_calls(uint64_t address) { store_release(&calls_start, address); }
 
 /* The call of the trampoline whose frame P is in; NULL if P is in no such frame, or if that is not
@@ -137,6 +146,12 @@ static walk_step_t leave_call(const uint64_t *call, position_t *p) {
   return p->pc ? WALK_CALLER : WALK_END;
 }
 
+/* Verifies the page with the end of a frame that was left: else each capture would check each read
+ * of a frame that crosses the end of the window. */
+static void hold_frame(stack_window_t *w, uint64_t end) {
+  if (UNLIKELY(end > w->hi) && end - w->hi <= STACK_WINDOW_PAGE) (void)w->reach(w, end - 8);
+}
+
 walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
   window_memory_t memory = {{read_window}, w};
   if (is_endless(p)) return WALK_BAD;
@@ -158,6 +173,7 @@ walk_step_t walk_slow_step(stack_window_t *w, position_t *p) {
   if (MACHINE_HERE != MACHINE_AARCH64 && step == STEP_END && rule_kind(rule) == RULE_NONE)
     frame_table_set_rule(p->pc, p->exact, walk_epoch(), rule_make(RULE_END, 0, 0, 0));
   if (step == STEP_SIGNAL) p->flags |= SONDE_FLAG_SIGNAL_FRAME;
+  if (step == STEP_CALLER) hold_frame(w, regs.r[machine_sp(MACHINE_HERE)]);
   if (step == STEP_CALLER || step == STEP_SIGNAL) set_position(p, &regs, step == STEP_SIGNAL);
   return walk_of_step(step);
 }

@@ -136,6 +136,14 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rule(stack_window_t *w, rul
  * of the return address in that call, outside the stack. */
 walk_step_t walk_slow_step(stack_window_t *w, position_t *p);
 
+/* Notes the function that changes a frame which a signal interrupted in moved instructions to the
+ * frame of the function that they are from (hook/entry.h). It may be called anywhere. */
+typedef bool walk_translate_t(arch_frame_t *frame);
+void walk_know_moved(walk_translate_t *translate);
+
+/* Applies that function to FRAME. */
+void walk_translate(arch_frame_t *frame);
+
 /* Notes the address of the memory of all calls of trampolines, which is never unmapped. */
 void walk_know_calls(uint64_t address);
 

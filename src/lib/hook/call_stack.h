@@ -33,7 +33,9 @@ struct calls {
   int32_t tid;        /* of its thread; negative: being claimed by another */
   uint32_t epoch;     /* number of forks before its creation */
   call_stack_t *next; /* the list of all states */
-  call_t root;        /* sp: UINT64_MAX */
+  const uint64_t
+      *results; /* for handlers: of the call that ends now, between `leave` and `after` */
+  call_t root;  /* sp: UINT64_MAX */
 };
 
 #if defined(__APPLE__)

@@ -56,9 +56,14 @@ void hooks_unlink(sonde_hook_t *hook) {
   update_originals(hook->symbol);
 }
 
-const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path) {
+static bool is_for(const sonde_hook_t *hook, const char *path, bool is_taken) {
+  if (hook->calls_only && is_taken) return false;
+  return !hook->request.wants || hook->request.wants(path, hook->request.context);
+}
+
+const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path, bool is_taken) {
   const sonde_hook_t *hook = symbol->first;
-  while (hook && hook->request.wants && !hook->request.wants(path, hook->request.context))
+  while (hook && !is_for(hook, path, is_taken))
     hook = hook->next;
   return hook;
 }
@@ -79,9 +84,7 @@ static bool is_being_loaded(hooks_t *h, const import_slots_t *slots, uint64_t ad
 
 static void apply_one(hooks_t *h, const symbol_t *symbol, place_t *place,
                       const known_image_t *known) {
-  const sonde_hook_t *hook = hooks_first_for(symbol, image_path(&known->image));
-  while (hook && hook->calls_only && place->is_taken)
-    hook = hook->next;
+  const sonde_hook_t *hook = hooks_first_for(symbol, image_path(&known->image), place->is_taken);
   uint64_t now = load_relaxed((const uint64_t *)(uintptr_t)place->address);
   uint64_t value = hook ? (uint64_t)(uintptr_t)hook->request.replacement : place->old_value;
   patched_t done = PATCH_CHANGED;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * While hooks are installed, dlsym and dlvsym return the replacement of a hooked function. (Apple's
- * systems have no dlvsym.)
+ * systems have no dlvsym.) A hook of calls only gives way where code takes the function's address
+ * from a slot: Ruby compares that address with dlsym's, and refuses the library if they differ.
  *
  * Both are hooked like any other function, by an entry that adds no frame if it changes nothing:
  * for names that are not hooked, for RTLD_NEXT, and for Apple's RTLD_SELF. In these cases the
@@ -35,6 +36,13 @@ static const char *path_of(const hooks_t *h, uint64_t pc) {
   return "";
 }
 
+static bool is_taken(const hooks_t *h, const symbol_t *symbol) {
+  uint32_t place = symbol->slots;
+  while (place != HOOK_NONE && !h->places[place].is_taken)
+    place = h->places[place].next;
+  return place != HOOK_NONE;
+}
+
 /* The replacement of FUNCTION, found by NAME, for the caller at PC; NULL: none. */
 static void *replacement_of(void *function, const char *name, uint64_t pc) {
   const hooks_t *h = hooks_state();
@@ -43,7 +51,7 @@ static void *replacement_of(void *function, const char *name, uint64_t pc) {
   for (const symbol_t *s = hooks_bucket(h, hooks_hash(name)); s && !replacement; s = s->same_hash) {
     if (s->original != (uint64_t)(uintptr_t)function || !import_slots_text_equal(s->name, name))
       continue;
-    const sonde_hook_t *first = hooks_first_for(s, path_of(h, pc));
+    const sonde_hook_t *first = hooks_first_for(s, path_of(h, pc), is_taken(h, s));
     if (first) replacement = first->request.replacement;
   }
   hooks_unlock();

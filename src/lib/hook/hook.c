@@ -313,8 +313,9 @@ static sonde_slot_state_t state_of(const sonde_hook_t *hook, const place_t *plac
   if (value != place->new_value) return SONDE_SLOT_FOREIGN;
   if (r->wants && !r->wants(path, r->context)) return SONDE_SLOT_UNWANTED;
   if (place->state != SONDE_SLOT_HOOKED) return place->state;
-  return hooks_chain_reaches(hooks_first_for(hook->symbol, path), hook) ? SONDE_SLOT_HOOKED
-                                                                        : SONDE_SLOT_SHADOWED;
+  return hooks_chain_reaches(hooks_first_for(hook->symbol, path, false), hook)
+             ? SONDE_SLOT_HOOKED
+             : SONDE_SLOT_SHADOWED;
 }
 
 /* Reports the slots of one image. Returns false if the visitor stopped. */

@@ -145,7 +145,8 @@ bool filter_has_calls_only(void);
 void hooks_link(sonde_hook_t *hook);
 void hooks_unlink(sonde_hook_t *hook);
 void hooks_apply(hooks_t *hooks); /* writes every slot as the chains require */
-const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path);
+/* The hook that the image PATH gets, or NULL. IS_TAKEN: as an address, not only for calls. */
+const sonde_hook_t *hooks_first_for(const symbol_t *symbol, const char *path, bool is_taken);
 bool hooks_chain_reaches(const sonde_hook_t *first, const sonde_hook_t *hook);
 
 /* hook/linux/dlopen.c: images that are loaded later, hooked before their constructors run. */

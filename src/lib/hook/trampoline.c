@@ -75,7 +75,7 @@ const call_t *trampoline_innermost(void) {
 
 call_t *trampoline_before(trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t return_address,
                           const uint64_t *arguments) HIDDEN;
-void trampoline_after(call_t *call) HIDDEN;
+void trampoline_after(call_t *call, const uint64_t *results) HIDDEN;
 
 /* TRAMPOLINE_ENTRY_ONLY. */
 static void call_before_only(const trampoline_t *t, const trampoline_handlers_t *calls, uint64_t sp,
@@ -91,9 +91,10 @@ static void call_before_only(const trampoline_t *t, const trampoline_handlers_t 
   (void)calls->before(&call, arguments);
 }
 
-/* True for a call that the trampoline of an import has reported. */
+/* True for a call that the trampoline of an import has reported to the same user. */
 static bool was_reported(const call_t *call, const trampoline_t *t) {
-  return (t->flags & TRAMPOLINE_INSIDE) && !(call->trampoline->flags & TRAMPOLINE_INSIDE) &&
+  return call->trampoline->calls == t->calls && call->trampoline->data == t->data &&
+         (t->flags & TRAMPOLINE_INSIDE) && !(call->trampoline->flags & TRAMPOLINE_INSIDE) &&
          call->trampoline->function == t->function;
 }
 
@@ -120,14 +121,26 @@ static ALWAYS_INLINE call_t *push(call_stack_t *own, const trampoline_t *t,
   return NULL;
 }
 
+/* True if CALL, the newest one, has just entered T as its target. */
+static bool is_target(const call_t *call, const trampoline_t *t) {
+  const trampoline_t *outer = call->trampoline;
+  if (!(t->flags & TRAMPOLINE_INSIDE)) return outer->target == trampoline_thunk(t);
+  if (outer->flags & TRAMPOLINE_INSIDE)
+    return outer->function == t->function &&
+           outer->flags >> TRAMPOLINE_DEPTH_SHIFT == (t->flags >> TRAMPOLINE_DEPTH_SHIFT) + 1;
+  return outer->target == t->function && !was_reported(call, t);
+}
+
 static call_t *begin(call_stack_t *own, const trampoline_t *t, const trampoline_handlers_t *calls,
                      uint64_t sp, uint64_t fp, uint64_t return_address, const uint64_t *arguments) {
   if (own->live->sp <= sp) {
     call_t *newest = own->live;
     if (newest->sp == sp && fp == (uint64_t)(uintptr_t)newest &&
-        return_address == trampoline_address(TRAMPOLINE_RETURN))
-      return replace_call(newest, t, calls, arguments);
-    call_stack_drop_lost(own, sp, NULL);
+        return_address == trampoline_address(TRAMPOLINE_RETURN)) {
+      if (!is_target(newest, t)) return replace_call(newest, t, calls, arguments);
+    } else {
+      call_stack_drop_lost(own, sp, NULL);
+    }
   }
   if (!own->free && !call_stack_more(own)) return NULL;
   return push(own, t, calls, sp, fp, return_address, arguments);
@@ -192,10 +205,10 @@ NOINLINE void trampoline_leave_slow(call_t *call) {
   own->busy = 0;
 }
 
-__attribute__((used)) void trampoline_after(call_t *call) {
+__attribute__((used)) void trampoline_after(call_t *call, const uint64_t *results) {
   const trampoline_handlers_t *calls = load_relaxed(&call->trampoline->calls);
   if (LIKELY(calls && calls->leave))
-    calls->leave(call);
+    calls->leave(call, results);
   else
     trampoline_leave_slow(call);
 }

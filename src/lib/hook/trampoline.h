@@ -7,8 +7,9 @@
  * import slot, or as a method's implementation. A patched function jumps to
  * trampoline_address(TRAMPOLINE_BODY) with the trampoline_t in r11 (x86_64) or x17 (aarch64); all
  * other registers are as at the function's first instruction, and the target is the code behind the
- * patch. Thunks are code of sonde's text section with ordinary CFI: no page is ever writable and
- * executable, or made executable.
+ * patch. A function whose entry was moved (hook/entry.h) jumps to TRAMPOLINE_MOVED, which preserves
+ * r11 as well. Thunks are code of sonde's text section with ordinary CFI: no page is ever writable
+ * and executable, or made executable.
  *
  * A call runs in these steps:
  *   1. All argument registers are saved, and `before` is called.
@@ -39,7 +40,8 @@
  * A call that longjmp leaves, or whose coroutine vanishes, ends when its thread makes the next
  * hooked call further out: `after` gets CALL_LOST then. A call that an exception leaves ends in
  * time, with CALL_THROWN. If a target tail-calls another hooked function, its call ends there
- * (CALL_TAIL) and the other takes its place.
+ * (CALL_TAIL) and the other takes its place. If a target is itself the thunk or the patched entry
+ * of another trampoline, both calls are in progress, with the same stack pointer.
  *
  * Cost: about 6 ns for a call, without the handlers' work.
  *
@@ -75,11 +77,12 @@ typedef struct trampoline_handlers {
   void (*after)(call_t *call, call_end_t end);
   /* NULL, or functions that combine the bookkeeping of hook/call_stack.h and the work of `before`
    * and `after` for ordinary calls. They call trampoline_enter_slow and trampoline_leave_slow for
-   * all others, before they have changed anything. Not for TRAMPOLINE_ENTRY_ONLY. */
+   * all others, before they have changed anything. Not for TRAMPOLINE_ENTRY_ONLY. RESULTS are two
+   * integer result registers. */
   call_t *(*enter)(const trampoline_t *trampoline, uint64_t sp, uint64_t fp,
                    uint64_t return_address, const uint64_t *arguments,
                    const struct trampoline_handlers *calls);
-  void (*leave)(call_t *call);
+  void (*leave)(call_t *call, const uint64_t *results);
 } trampoline_handlers_t;
 
 /* The general entry and exit of a call. */
@@ -103,6 +106,9 @@ struct trampoline {
 /* The trampoline is inside its function. If a call came through another trampoline for the same
  * function, such as an import's, that trampoline has reported the call. */
 #define TRAMPOLINE_INSIDE 2u
+
+/* Of one that is inside: the number of older patches of the same function that it leads through. */
+#define TRAMPOLINE_DEPTH_SHIFT 8
 
 _Static_assert(sizeof(trampoline_t) == 1 << TRAMPOLINE_SHIFT, "the thunks index by it");
 

@@ -159,6 +159,20 @@ static image_entry_t *search(const os_image_t *oi, image_id_t first, image_id_t 
   return NULL;
 }
 
+/* The path of the program, which decides on Apple's systems which images are the app's. */
+static const char *program_path(void) {
+  static const char *known;
+  const char *path = load_acquire(&known);
+  char text[1024];
+  if (path) return path;
+  ssize_t size = os_program_path(text, sizeof text - 1);
+  if (size <= 0) return NULL;
+  text[size] = 0;
+  path = path_keep((uint64_t)(uintptr_t)text);
+  store_release(&known, path);
+  return path;
+}
+
 /* Sets the paths. The loader has the path that dlopen received, which may be relative to an old
  * working directory or to a closed descriptor. It has none for the program. Then the kernel's path
  * is used. */
@@ -173,7 +187,8 @@ static void set_path(image_entry_t *entry, const os_image_t *oi) {
     const char *mapped = path_of_mapping(oi->header);
     entry->path = mapped ? mapped : told;
   }
-  entry->is_system = !entry->is_program && path_is_system(told);
+  entry->is_system =
+      !entry->is_program && path_is_system(told, entry->image.is_macho ? program_path() : NULL);
 }
 
 static bool describe(image_entry_t *entry, const os_image_t *oi) {

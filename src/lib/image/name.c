@@ -16,6 +16,7 @@
 #include "arch/arch.h"
 #include "base/bits.h"
 #include "image/file.h"
+#include "image/path.h"
 #include "image/symbols.h"
 #include "os/os.h"
 
@@ -108,9 +109,19 @@ static uint64_t names_of(image_entry_t *entry) {
 
 /* ---- look-up -------------------------------------------------------------------------------- */
 
+static bool is_system(const image_entry_t *entry) {
+  int verdict = path_verdict(entry->path);
+  return verdict < 0 ? entry->is_system : verdict;
+}
+
 static unsigned public_flags(const image_entry_t *entry) {
   return (entry->is_program ? SONDE_IMAGE_PROGRAM : 0) | (entry->is_vdso ? SONDE_IMAGE_VDSO : 0) |
-         (entry->is_system ? SONDE_IMAGE_SYSTEM : 0);
+         (is_system(entry) ? SONDE_IMAGE_SYSTEM : 0);
+}
+
+int sonde_is_app(uintptr_t pc) {
+  const image_entry_t *entry = image_entry(image_id_of_pc(pc));
+  return entry ? !is_system(entry) : SONDE_ENOTFOUND;
 }
 
 int name_in_image(image_id_t id, uint64_t pc, bool exact, sonde_name_t *name) {

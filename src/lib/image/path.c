@@ -9,6 +9,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "os/os.h"
+#include "sonde/name.h"
 
 #define PATH_BYTES_MAX 4096u
 #define BLOCK_BYTES    (32u << 10)
@@ -152,19 +153,56 @@ static bool ends_name(const char *rest) {
   return text_after(rest, ".so") && (rest[3] == 0 || rest[3] == '.');
 }
 
-/* Libraries that Apple's systems install, and libsonde. */
-static bool is_system_of_apple(const char *path, const char *name) {
+/* ---- Apple's systems ------------------------------------------------------------------------ */
+
+/* Folders of the system: on devices and Macs, and below the root folder of a simulator. */
+static const char *const apple_folders[] = {"/System/", "/private/preboot/Cryptexes/",
+                                            "/Developer/", "/Library/Developer/"};
+static const char *const apple_parts[] = {".simruntime/Contents/Resources/RuntimeRoot/",
+                                          ".app/Contents/Developer/"};
+
+/* The text after the first PART in TEXT, or NULL. */
+static const char *text_behind(const char *text, const char *part) {
+  for (; *text; text++) {
+    const char *rest = text_after(text, part);
+    if (rest) return rest;
+  }
+  return NULL;
+}
+
+static bool is_in_apple_folder(const char *path) {
+  for (unsigned i = 0; i < ARRAY_COUNT(apple_folders); i++)
+    if (text_after(path, apple_folders[i])) return true;
+  for (unsigned i = 0; i < ARRAY_COUNT(apple_parts); i++)
+    if (text_behind(path, apple_parts[i])) return true;
+  return false;
+}
+
+/* Returns true if the program EXE is in a bundle and PATH is not in that. An extension (.appex) is
+ * in the bundle of its app. Commands and the programs of Xcode itself count as without a bundle. */
+static bool is_outside_bundle(const char *path, const char *exe) {
+  const char *inner = exe && !is_in_apple_folder(exe) ? text_behind(exe, ".app/") : NULL;
+  for (; inner && exe < inner; exe++)
+    if (*path++ != *exe) return true;
+  return false;
+}
+
+/* Libraries that Apple's systems install, runtimes, and libsonde. */
+static bool is_system_of_apple(const char *path, const char *name, const char *exe) {
   const char *end = path;
   while (*end)
     end++;
   bool is_dylib = end - path > 6 && text_after(end - 6, ".dylib");
-  return text_after(path, "/System/") || (is_dylib && text_after(path, "/usr/lib/")) ||
-         (is_dylib && text_after(name, "libsonde."));
+  if (is_dylib && (text_after(path, "/usr/lib/") || text_after(name, "libsonde.") ||
+                   text_after(name, "libswift")))
+    return true;
+  if (is_in_apple_folder(path)) return true;
+  return path[0] == '/' && !text_behind(name, ".so") && is_outside_bundle(path, exe);
 }
 
-bool path_is_system(const char *path) {
+bool path_is_system(const char *path, const char *exe) {
   const char *name = text_base_name(path);
-  if (is_system_of_apple(path, name)) return true;
+  if (is_system_of_apple(path, name, exe)) return true;
   for (unsigned i = 0; i < ARRAY_COUNT(system_prefixes); i++)
     if (text_after(name, system_prefixes[i])) return true;
   for (unsigned i = 0; i < ARRAY_COUNT(system_names); i++) {
@@ -172,4 +210,58 @@ bool path_is_system(const char *path) {
     if (rest && ends_name(rest)) return true;
   }
   return false;
+}
+
+/* ---- what the program says --------------------------------------------------------------------
+ */
+
+#define RULES_MAX  32u
+#define GLOB_BYTES 128u
+
+/* A rule is written before `rule_count` includes it, and never changes. */
+static struct rule {
+  char glob[GLOB_BYTES];
+  bool is_system;
+} rules[RULES_MAX];
+static uint32_t rule_count;
+
+/* On a mismatch the last * matches one more byte; earlier ones need no second try. */
+static bool glob_matches(const char *glob, const char *text) {
+  const char *star = NULL, *again = NULL;
+  while (*text) {
+    if (*glob == '*') {
+      star = ++glob;
+      again = text;
+    } else if (*glob && (*glob == '?' || *glob == *text)) {
+      glob++;
+      text++;
+    } else if (star) {
+      glob = star;
+      text = ++again;
+    } else {
+      return false;
+    }
+  }
+  while (*glob == '*')
+    glob++;
+  return !*glob;
+}
+
+int path_verdict(const char *path) {
+  for (uint32_t i = load_acquire(&rule_count); path && i-- > 0;) {
+    bool whole = text_behind(rules[i].glob, "/");
+    if (glob_matches(rules[i].glob, whole ? path : text_base_name(path))) return rules[i].is_system;
+  }
+  return -1;
+}
+
+int sonde_system_images(const char *glob, int is_system) {
+  size_t size = glob ? text_length(glob) : 0;
+  uint32_t count = load_relaxed(&rule_count);
+  if (!size || size >= GLOB_BYTES) return SONDE_EINVAL;
+  if (count == RULES_MAX) return SONDE_EFULL;
+  __builtin_memcpy(rules[count].glob, glob, size);
+  rules[count].is_system = is_system != 0;
+  store_release(&rule_count, count + 1);
+  return 0;
 }

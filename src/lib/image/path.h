@@ -21,8 +21,16 @@ const char *path_of_mapping(uint64_t address);
 /* Returns true if the default rules classify the image at PATH, which is not the program itself, as
  * a system image. System images are the dynamic loader, libc and its family, the vDSO, the C++
  * runtimes, compiler runtimes and sanitizers, and sonde itself. The file name alone decides, in any
- * folder. On Apple's systems the folder decides: /System, and dylibs in /usr/lib. A pure function.
- */
-bool path_is_system(const char *path);
+ * folder.
+ *
+ * On Apple's systems the folder decides. If the program EXE is in a bundle (NAME.app), every image
+ * outside of it is a system image. Otherwise these are: below /System, dylibs in /usr/lib, the
+ * roots of simulators, cryptexes, and what Xcode installs on devices. The runtime of Swift is a
+ * system image in any folder. EXE may be NULL: unknown. A pure function. */
+bool path_is_system(const char *path, const char *exe);
+
+/* What the program said of the image at PATH, by sonde_system_images: 1 system, 0 app, -1 nothing.
+ * Async-signal-safe. */
+int path_verdict(const char *path);
 
 #endif

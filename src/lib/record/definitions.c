@@ -12,6 +12,7 @@
 #include "record/writer.h"
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
+#include "capture/python_frames.h"
 
 /* One bit for each image: recorded as loaded, or as unloaded. */
 static uint8_t recorded_images[(IMAGE_ID_MAX + 1) / 8], unloaded_images[(IMAGE_ID_MAX + 1) / 8];
@@ -72,6 +73,12 @@ static void publish_frame(uint32_t id, uint64_t pc, bool exact, uint16_t image) 
   writer_frame(id, pc, image, exact ? FRAME_EXACT : own ? FRAME_TRAMPOLINE : 0);
 }
 
+static void publish_python(const python_frame_t *frame) {
+  if (!writer_control()) return;
+  writer_frame(frame->id, frame->pc, 0, 0);
+  writer_python(frame->id, frame->line, frame->function, frame->file);
+}
+
 static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
   if (writer_control()) writer_node(id, parent, frame);
 }
@@ -79,6 +86,7 @@ static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
 void definitions_start(void) {
   frame_table_on_new = publish_frame;
   stack_table_on_new = publish_node;
+  python_frame_on_new = publish_python;
   writer_on_gap_end = definitions_write_all;
 }
 
@@ -106,5 +114,6 @@ void definitions_write_all(void) {
   memset(recorded_images, 0, sizeof recorded_images);
   memset(unloaded_images, 0, sizeof unloaded_images);
   publish_frames();
+  python_frames_each(publish_python);
   publish_nodes();
 }

@@ -47,7 +47,8 @@ typedef enum record_state {
   X(RECORD_STOP_REQUESTED, 6, "a request stopped it")                                              \
   X(RECORD_STOP_RECORDER, 7, "the recorder was killed")                                            \
   X(RECORD_STOP_SECCOMP, 8, "a seccomp filter of the program")                                     \
-  X(RECORD_STOP_UNREAD_FILTER, 9, "a seccomp filter that sonde could not read")
+  X(RECORD_STOP_UNREAD_FILTER, 9, "a seccomp filter that sonde could not read")                    \
+  X(RECORD_STOP_SPACE, 10, "less disk space is left than stays free (--keep-free)")
 
 typedef enum record_stop {
 #define RECORD_STOP_ENUM(name, value, text) name = value,
@@ -77,6 +78,10 @@ enum {
 
 /* The exit status is unknown: the program was not a child of the recorder. */
 #define RECORD_STATUS_UNKNOWN UINT32_MAX
+/* The program still ran when its recording ended. */
+#define RECORD_STATUS_RUNNING (UINT32_MAX - 1)
+/* Whether STATUS is as from wait(2). */
+#define RECORD_STATUS_IS_KNOWN(status) ((status) < RECORD_STATUS_RUNNING)
 
 /* The header at offset 0, followed by zeros up to header_size. */
 typedef struct record_header {
@@ -199,6 +204,7 @@ static inline uint32_t predictor_index(uint32_t previous) {
 #define RECORD_STALLS         0x100u      /* sensor/stall/stall.h */
 #define RECORD_CALLS          0x1000u     /* sensor/trace/trace.h; trace_generation switches it */
 #define RECORD_AUDIT          0x10000u    /* calls of audited functions: sensor/audit/audit.h */
+#define RECORD_FROM_OUTSIDE   0x40000000u /* nothing: there is no agent in the program */
 #define RECORD_SWITCHING      0x80000000u /* nothing: the program is changing the mode */
 #define RECORD_ANY_BLOCKS     (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS | RECORD_LIVE)
 
@@ -278,7 +284,8 @@ typedef enum coverage_class {
   X(NO_SAMPLE_NO_AGENT, 7, "no_agent", "in a program that did not load the agent")                 \
   X(NO_SAMPLE_KERNEL, 8, "kernel_thread", "in kernel threads of the process (io_uring)")           \
   X(NO_SAMPLE_LOST, 9, "lost", "of samples that could not be written")                             \
-  X(NO_SAMPLE_UNSEEN, 10, "unseen", "at the end of threads, or in threads that were not seen")
+  X(NO_SAMPLE_UNSEEN, 10, "unseen", "at the end of threads, or in threads that were not seen")     \
+  X(NO_SAMPLE_REFUSED, 11, "refused", "in threads that the system does not let sonde sample")
 
 typedef enum no_sample_cause {
 #define NO_SAMPLE_ENUM(name, value, key, text) name = value,
@@ -359,10 +366,14 @@ typedef enum table_type {
   TABLE_FRAME_NAME = 16,  /* frame id, name string: the name of its calls */
   TABLE_TRACER = 17,      /* cost of tracing a call: in total, and inside it; clock units * 256 */
   TABLE_SECCOMP = 18,     /* a seccomp filter that the program installed: agent/seccomp.c */
+  TABLE_PATCHED = 19,     /* why functions are not patched (MOVE_…), 0: they are; their number */
+  TABLE_FUNCTIONS = 24,   /* frame id, then its functions: names and lines, of sonde pack --names */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
   TABLE_AUDITED = 50,     /* number of a function; 1 if it is hooked */
 } table_type_t;
+
+#define FUNCTION_INLINED 1u /* of a function in TABLE_FUNCTIONS: into the next one */
 
 #define FRAME_EXACT      1u /* the pc itself, not a return address */
 #define FRAME_TRAMPOLINE 2u /* a frame of sonde's own between a function and its caller */

@@ -16,6 +16,7 @@
 #ifndef SONDE_RECORD_SHM_H
 #define SONDE_RECORD_SHM_H
 
+#include "hook/move.h"
 #include "os/os.h"
 #include "record/format.h"
 #include "record/shm_audit.h"
@@ -69,6 +70,8 @@ typedef struct shm_control {
   int32_t leaks_fd;       /* memory shared for a search for leaks: record/leaks.h */
   uint32_t leaks_state;   /* LEAKS_REQUESTED, then LEAKS_ACCEPTED by a thread of the program */
   uint32_t unread_filter; /* 1: the program has a seccomp filter that the agent has not read */
+  uint32_t
+      from_outside; /* 1: there is no agent in the program (recorder/monitor/outside/observed.h) */
   /* The recorder's control socket (recorder/control.h) and its token (record/settings.h); "": none.
    */
   char recorder_name[SHM_SOCKET_MAX], token[SHM_TOKEN_MAX];
@@ -95,6 +98,7 @@ typedef struct shm_control {
   uint32_t imports_timed, imports_called, imports_left, imports_over;
   uint32_t methods_timed, messages_left;                         /* sensor/trace/objc_lookups.h */
   uint32_t code_patched, code_unnamed, code_refused, code_small; /* sensor/trace/code.h */
+  uint32_t code_moved, code_unmoved[MOVE_FAULT_COUNT];           /* hook/move.h */
   char code_why[128];        /* why code cannot be patched; empty: it can */
   char imports_refused[128]; /* why trampolines cannot be used; empty: they can */
   char emulator[16];         /* the emulator that executes the program; empty: none */

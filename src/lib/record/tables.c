@@ -102,6 +102,17 @@ bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags) {
   return write_body(TABLE_FRAME, &b);
 }
 
+bool writer_python(uint32_t id, uint32_t line, const char *function, const char *file) {
+  body_t b;
+  b.used = 0;
+  put_value(&b, id);
+  put_value(&b, 0);
+  put_value(&b, line);
+  put_bytes(&b, function, text_size(function));
+  put_bytes(&b, file, text_size(file));
+  return write_body(TABLE_FUNCTIONS, &b);
+}
+
 bool writer_node(uint32_t id, uint32_t parent, uint32_t frame) {
   body_t b;
   b.used = 0;

@@ -191,6 +191,8 @@ bool writer_image(uint32_t id, uint64_t start, uint64_t end, uint64_t slide,
                   const uint8_t *build_id, uint32_t build_id_size, const char *path);
 bool writer_unloaded(uint32_t id);
 bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
+/* The name of the Python frame ID. */
+bool writer_python(uint32_t id, uint32_t line, const char *function, const char *file);
 bool writer_node(uint32_t id, uint32_t parent, uint32_t frame);
 /* A record of a sensor; SIZE is at most TABLE_BODY_MAX. */
 bool writer_record(table_type_t type, const void *body, uint32_t size);

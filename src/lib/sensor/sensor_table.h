@@ -45,9 +45,10 @@
   OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
          "report iterations of event loops that take longer than\n"                                \
          "MS milliseconds (" SENSOR_STRING(SENSOR_DEFAULT_STALL_MS) "), and what caused them")     \
-  OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple]",                                              \
+  OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple|descriptors|files|net|exec]",                   \
          "record calls of sensitive functions; POLICY is a file,\n"                                \
-         "linux (default) or apple; see 'sonde help audit'")                                       \
+         "linux (default), apple, descriptors, files, net, exec;\n"                                \
+         "see 'sonde help audit'")                                                                 \
   ALWAYS(leaks)
 
 #define SENSOR_IGNORE(name)

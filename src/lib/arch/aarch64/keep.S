@@ -77,4 +77,19 @@ SYMBOL(arch_ask_keeping):
         ARGUMENT_VECTORS ldp
         LEAVE
         SIZE_OF(arch_ask_keeping)
+
+/* void arch_read_vectors(uint64_t out[16]) */
+        .p2align 4
+        .globl SYMBOL(arch_read_vectors)
+        HIDDEN(arch_read_vectors)
+        TYPE_OF(arch_read_vectors)
+SYMBOL(arch_read_vectors):
+        .cfi_startproc
+        stp q0, q1, [x0]
+        stp q2, q3, [x0, #32]
+        stp q4, q5, [x0, #64]
+        stp q6, q7, [x0, #96]
+        ret
+        .cfi_endproc
+        SIZE_OF(arch_read_vectors)
         END_OF_FILE

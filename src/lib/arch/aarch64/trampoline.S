@@ -3,7 +3,9 @@
  * The trampoline for aarch64; hook/trampoline.h describes it.
  *
  * Before the target it preserves x0 to x8 (x8: the address of a large result), x18 (the static
- * chain of a nested function) and x30; after the target x0 to x8. Vector registers are used neither
+ * chain of a nested function) and x30; after the target x0 to x8. Around both it preserves x9 to x15
+ * too: a caller in the same image may know which registers a function leaves alone (gcc's -fipa-ra).
+ * Vector registers are used neither
  * here nor in the C code that is called. x16 and x17 are free between a call and the function that
  * it reaches (AAPCS64, 6.1.1).
  *
@@ -24,6 +26,12 @@
         \what x2, x3, [sp, #32]
         \what x4, x5, [sp, #48]
         \what x6, x7, [sp, #64]
+        .endm
+
+        .macro SIX what, at     /* x10 to x15 */
+        \what x10, x11, [sp, #\at]
+        \what x12, x13, [sp, #\at + 16]
+        \what x14, x15, [sp, #\at + 32]
         .endm
 
         CODE
@@ -50,28 +58,31 @@ LOCAL(thunks):
         .endr
 
 LOCAL(body):
+LOCAL(moved):
         BTI_C
         ldr x16, [x17, #TRAMPOLINE_CALLS]
         cbz x16, LOCAL(straight)
-        stp x29, x30, [sp, #-112]!
-        .cfi_def_cfa_offset 112
-        .cfi_offset 29, -112
-        .cfi_offset 30, -104
+        stp x29, x30, [sp, #-160]!
+        .cfi_def_cfa_offset 160
+        .cfi_offset 29, -160
+        .cfi_offset 30, -152
         mov x29, sp
         EIGHT stp
+        SIX stp, 112
         stp x8, x18, [sp, #80]
-        str x17, [sp, #96]
+        stp x17, x9, [sp, #96]
         mov x0, x17
-        add x1, sp, #112        /* the caller's stack pointer */
+        add x1, sp, #160        /* the caller's stack pointer */
         ldr x2, [sp]
         mov x3, x30
         add x4, sp, #16         /* the arguments */
         bl SYMBOL(trampoline_before)    /* a call_t, or 0 */
         mov x16, x0
         EIGHT ldp
+        SIX ldp, 112
         ldp x8, x18, [sp, #80]
-        ldr x17, [sp, #96]
-        ldp x29, x30, [sp], #112
+        ldp x17, x9, [sp, #96]
+        ldp x29, x30, [sp], #160
         .cfi_def_cfa_offset 0
         .cfi_restore 29
         .cfi_restore 30
@@ -90,18 +101,21 @@ LOCAL(return):
         mov x17, x29
         mov x29, x16
         .cfi_same_value 29
-        stp x29, x30, [sp, #-96]!
-        .cfi_def_cfa_offset 96
-        .cfi_offset 29, -96
-        .cfi_offset 30, -88
+        stp x29, x30, [sp, #-144]!
+        .cfi_def_cfa_offset 144
+        .cfi_offset 29, -144
+        .cfi_offset 30, -136
         mov x29, sp
         EIGHT stp
-        str x8, [sp, #80]
+        stp x8, x9, [sp, #80]
+        SIX stp, 96
         mov x0, x17
+        add x1, sp, #16         /* the results: x0, x1 */
         bl SYMBOL(trampoline_after)
         EIGHT ldp
-        ldr x8, [sp, #80]
-        ldp x29, x30, [sp], #96
+        ldp x8, x9, [sp, #80]
+        SIX ldp, 96
+        ldp x29, x30, [sp], #144
         .cfi_def_cfa_offset 0
         .cfi_restore 29
         .cfi_restore 30

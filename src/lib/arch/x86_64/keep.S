@@ -99,5 +99,19 @@ SYMBOL(arch_ask_keeping):
         .cfi_endproc
         SIZE_OF(arch_ask_keeping)
 
+/* void arch_read_vectors(uint64_t out[16]) */
+        .p2align 4
+        .globl SYMBOL(arch_read_vectors)
+        HIDDEN(arch_read_vectors)
+        TYPE_OF(arch_read_vectors)
+SYMBOL(arch_read_vectors):
+        .cfi_startproc
+        .irp n, 0, 1, 2, 3, 4, 5, 6, 7
+        movups %xmm\n, 16*\n(%rdi)
+        .endr
+        ret
+        .cfi_endproc
+        SIZE_OF(arch_read_vectors)
+
         ZEROS(LOCAL(xsave_known), 4) /* 0: not tested yet, 1: no xsave, 2: xsave */
         END_OF_FILE

@@ -9,7 +9,9 @@
 #include "sensor/audit/memory.h"
 
 /* Records of the open chunk that may be repeated; a power of two. */
-#define PLACES       64u
+#define PLACES 64u
+/* Stacks whose truncated form is known; a power of two. */
+#define STACKS       64u
 #define VERDICTS     32u
 #define VERDICT_TEXT 40u
 /* The size of struct sockaddr_un, the largest that is recorded. */
@@ -36,7 +38,14 @@ typedef struct repeatable {
   uint16_t size, policy;
 } repeatable_t;
 
+/* A stack and its innermost frames, as the policy limits them. */
+typedef struct shortened {
+  uint32_t stack, shorter; /* STACK 0: empty */
+  uint32_t policy;
+} shortened_t;
+
 typedef struct level {
+  shortened_t stacks[STACKS];
   verdict_t verdicts[VERDICTS];
   repeatable_t places[PLACES];
   audit_page_t pages[AUDIT_PAGES];
@@ -226,6 +235,16 @@ static void commit_repeat(stream_t *s, uint8_t *q, const repeatable_t *place, un
   event_commit(s, q + event_varint(q, back), head);
 }
 
+/* STACK, or its innermost frames if the policy limits the depth. */
+static ALWAYS_INLINE uint32_t within_depth(level_t *level, uint32_t stack) {
+  uint32_t depth = audit_depth(policy);
+  if (LIKELY(!depth) || !stack) return stack;
+  shortened_t *known = &level->stacks[stack % STACKS];
+  if (known->stack == stack && known->policy == policy_number) return known->shorter;
+  *known = (shortened_t){stack, stack_id_innermost(stack, depth), policy_number};
+  return known->shorter;
+}
+
 static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint64_t time,
                      uint32_t stack) {
   unsigned head = EVENT_EXTENDED;
@@ -269,7 +288,7 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
     return;
   }
   uint64_t time = writer_now(s->writer);
-  uint32_t stack = sensor_stack_id(s, at);
+  uint32_t stack = within_depth(c.level, sensor_rare_stack_id(s, at));
   put_call(s, &c, number, time, stack);
   sensor_finish(s, true);
 }

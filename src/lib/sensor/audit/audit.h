@@ -15,7 +15,9 @@
  * that memory is readable, if the function would leave the reading to the kernel: a wrong path
  * gives the program EFAULT and must not fault here.
  *
- * The sensor allocates only the thread's state, 5 KB, at the thread's first audited call. errno is
+ * With a limited depth, a known stack costs one more line, the table of truncated stacks.
+ *
+ * The sensor allocates only the thread's state, 7 KB, at the thread's first audited call. errno is
  * not changed.
  */
 #ifndef SONDE_SENSOR_AUDIT_AUDIT_H

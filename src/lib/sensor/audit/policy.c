@@ -31,7 +31,7 @@ bool audit_policy_valid(const void *policy, uint64_t size) {
       !array_within(p->rules, p->rule_count, sizeof(audit_rule_t), size) ||
       !array_within(p->globs, p->glob_count, sizeof(uint32_t), size) ||
       !array_within(p->strings, p->strings_size, 1, size) || !p->strings_size ||
-      *audit_string(p, p->strings_size - 1))
+      *audit_string(p, p->strings_size - 1) || audit_depth(p) > AUDIT_DEPTH_MAX)
     return false;
   for (uint32_t i = 0; i < p->function_count; i++)
     if (!function_valid(p, &audit_functions(p)[i])) return false;

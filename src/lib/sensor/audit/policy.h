@@ -72,6 +72,14 @@ typedef struct audit_policy {
 /* True if SIZE bytes at POLICY, 4-byte aligned, are a policy with every offset in bounds. */
 bool audit_policy_valid(const void *policy, uint64_t size);
 
+/* How many innermost frames of a stack are recorded, at most AUDIT_DEPTH_MAX; 0: all. Behind the
+ * header of policies that have functions further away than that; older ones begin there. */
+#define AUDIT_DEPTH_MAX 64u
+static inline uint32_t audit_depth(const audit_policy_t *p) {
+  const uint32_t *behind = (const uint32_t *)(p + 1);
+  return p->functions >= sizeof *p + sizeof *behind ? *behind : 0;
+}
+
 static inline const audit_function_t *audit_functions(const audit_policy_t *p) {
   return (const audit_function_t *)((const char *)p + p->functions);
 }

@@ -139,8 +139,8 @@ static void put_others(stream_t *s, uint64_t time, pid_t own) {
   for (int i = 0; i < count; i++) {
     const sonde_thread_stack_t *t = &threads[i];
     if (t->thread.tid == own) continue;
-    uint32_t stack =
-        stack_id_of_pcs(t->stack.pcs, t->stack.count, t->stack.status == SONDE_STACK_COMPLETE);
+    uint32_t stack = stack_id_of_pcs(t->stack.pcs, t->stack.count, true,
+                                     t->stack.status == SONDE_STACK_COMPLETE);
     put_thread(s, time, &t->thread, stack);
   }
 }

@@ -78,7 +78,7 @@ static void record_sampled_realloc(stream_t *s, const malloc_realloc_t *before, 
   bool chosen = address && sampled_choose(s, (uintptr_t)address, size), written = true;
   if (chosen || before->sampled) {
     uint64_t after = writer_now(s->writer);
-    uint32_t stack = sensor_stack_id(s, at);
+    uint32_t stack = sensor_rare_stack_id(s, at);
     if (before->sampled)
       written = put_rate(s, (uintptr_t)old, rate_of(s)) &&
                 event_put_free(s, before->time, (uintptr_t)old, stack);

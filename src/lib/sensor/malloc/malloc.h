@@ -39,6 +39,16 @@ static ALWAYS_INLINE uint32_t sensor_stack_id(stream_t *s, caller_t at) {
   return id;
 }
 
+/* As sensor_stack_id for an event that is rare: with Python frames. */
+static inline uint32_t sensor_rare_stack_id(stream_t *s, caller_t at) {
+  uint32_t id = 0;
+  if (stack_id_with_python(&id, at.pc, at.sp, at.fp) < 0) {
+    add_relaxed(&s->writer->control->lost_stacks, 1);
+    return 0;
+  }
+  return id;
+}
+
 static ALWAYS_INLINE void sensor_finish(stream_t *s, bool written) {
   if (UNLIKELY(!written)) writer_lost_event(s->writer->control);
   writer_leave(s);
@@ -65,20 +75,28 @@ static ALWAYS_INLINE bool malloc_records_live(const stream_t *s) {
 NOINLINE void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at);
 NOINLINE void malloc_live_free(stream_t *s, uint64_t address);
 
-static ALWAYS_INLINE bool malloc_wants(stream_t *s, uint64_t address, uint64_t size, bool is_alloc,
-                                       caller_t at) {
+/* Whether an event is recorded; sampled ones are rare. */
+typedef enum malloc_wanted { MALLOC_UNWANTED, MALLOC_WANTED, MALLOC_SAMPLED } malloc_wanted_t;
+
+static ALWAYS_INLINE malloc_wanted_t malloc_wants(stream_t *s, uint64_t address, uint64_t size,
+                                                  bool is_alloc, caller_t at) {
   if (UNLIKELY(!malloc_records_all(s))) {
     if (malloc_records_live(s)) {
       if (is_alloc)
         malloc_live_alloc(s, address, size, at);
       else
         malloc_live_free(s, address);
-      return false;
+      return MALLOC_UNWANTED;
     }
-    if (LIKELY(is_alloc ? sampled_passes(s->writer, size) : !sampled_may_be(address))) return false;
-    return malloc_choose_sampled(s, address, size, is_alloc);
+    if (LIKELY(is_alloc ? sampled_passes(s->writer, size) : !sampled_may_be(address)))
+      return MALLOC_UNWANTED;
+    return malloc_choose_sampled(s, address, size, is_alloc) ? MALLOC_SAMPLED : MALLOC_UNWANTED;
   }
-  return LIKELY(!s->sampling) || malloc_end_sampling(s, address);
+  return LIKELY(!s->sampling) || malloc_end_sampling(s, address) ? MALLOC_WANTED : MALLOC_UNWANTED;
+}
+
+static ALWAYS_INLINE uint32_t malloc_stack_id(stream_t *s, malloc_wanted_t wanted, caller_t at) {
+  return wanted == MALLOC_SAMPLED ? sensor_rare_stack_id(s, at) : sensor_stack_id(s, at);
 }
 
 /* The thread's state if blocks are sampled and not recorded in another way, else NULL. */
@@ -105,12 +123,13 @@ static ALWAYS_INLINE void malloc_on_alloc(event_kind_t kind, const void *address
                                           caller_t at) {
   stream_t *s = writer_enter(MALLOC_MODES);
   if (!s) return;
-  if (!malloc_wants(s, (uintptr_t)address, size, true, at)) {
+  malloc_wanted_t wanted = malloc_wants(s, (uintptr_t)address, size, true, at);
+  if (!wanted) {
     writer_leave(s);
     return;
   }
   uint64_t time = writer_now(s->writer);
-  uint32_t stack = sensor_stack_id(s, at);
+  uint32_t stack = malloc_stack_id(s, wanted, at);
   sensor_finish(s, event_put_new(s, kind, time, (uintptr_t)address, size, stack));
 }
 
@@ -118,11 +137,12 @@ static ALWAYS_INLINE void malloc_on_alloc(event_kind_t kind, const void *address
 static ALWAYS_INLINE void malloc_on_free(const void *address, caller_t at) {
   stream_t *s = writer_enter(MALLOC_MODES);
   if (!s) return;
-  if (!malloc_wants(s, (uintptr_t)address, 0, false, at)) {
+  malloc_wanted_t wanted = malloc_wants(s, (uintptr_t)address, 0, false, at);
+  if (!wanted) {
     writer_leave(s);
     return;
   }
-  uint32_t stack = sensor_stack_id(s, at);
+  uint32_t stack = malloc_stack_id(s, wanted, at);
   uint64_t time = writer_now(s->writer);
   sensor_finish(s, event_put_free(s, time, (uintptr_t)address, stack));
 }

@@ -31,7 +31,7 @@ void mapping_record(const region_t *r, uint64_t time, caller_t at) {
   extended_number(&b, r->call);
   extended_number(&b, r->address);
   extended_number(&b, r->size);
-  extended_number(&b, sensor_stack_id(s, at));
+  extended_number(&b, sensor_rare_stack_id(s, at));
   extended_number(&b, r->old_address);
   extended_number(&b, r->old_size);
   extended_number(&b, r->protection);

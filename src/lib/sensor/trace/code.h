@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Patches functions that the compiler has prepared for a tracer: XRay sleds (linux/sleds.c) and
- * patchable entries (linux/entries.c). While tracing is on they lead to the tracer; otherwise they
- * contain NOPs.
+ * Patches functions. Those that the compiler has prepared for a tracer are XRay sleds
+ * (linux/sleds.c) and patchable entries (linux/entries.c): while tracing is on they lead to the
+ * tracer; otherwise they contain NOPs. Others are patched if the pattern selects them
+ * (linux/functions.c).
  */
 #ifndef SONDE_SENSOR_TRACE_CODE_H
 #define SONDE_SENSOR_TRACE_CODE_H
 
+#include "hook/move.h"
 #include "hook/patch.h"
 #include "image/list.h"
 
@@ -21,6 +23,9 @@ typedef struct code_result {
   uint32_t small;
   /* why nothing could be patched; NULL: see above */
   const char *why;
+  /* functions patched by moving their entries, since the last switch, and those that could not be
+   * patched so, by reason */
+  uint32_t moved, unmoved[MOVE_FAULT_COUNT];
 } code_result_t;
 
 /* With ON, patches the functions that match PATTERN (sensor/trace/imports.h; "": all) in the loaded
@@ -28,7 +33,15 @@ typedef struct code_result {
  * lock; not for signal handlers. */
 code_result_t code_switch(bool on, const char *pattern);
 
-/* ---- the two kinds, under the lock ----------------------------------------------------------- */
+/* True if the code of IMAGE may be patched by moving its entries. */
+bool code_may_be_patched(const image_entry_t *image);
+
+/* The name by which a pattern selects CANDIDATE: its symbol, or "+0xOFFSET" in OUT. */
+#define CODE_OFFSET_NAME 24u
+struct entry_candidate;
+const char *code_name_of(const struct entry_candidate *candidate, char *out);
+
+/* ---- the kinds, under the lock ----------------------------------------------------------- */
 
 /* Scan a new image, whose FILE is open. False: it is not relocated yet. */
 void sleds_scan(const image_entry_t *entry, const image_t *file);
@@ -36,6 +49,7 @@ bool entries_scan(const image_entry_t *entry, const image_t *file, code_result_t
 
 void sleds_patch(const char *pattern, code_result_t *result);
 void entries_patch(const char *pattern, code_result_t *result);
+void functions_patch(const char *pattern, bool is_new, code_result_t *result);
 void sleds_unpatch(void);
 void entries_unpatch(void);
 

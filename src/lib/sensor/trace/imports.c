@@ -71,7 +71,8 @@ static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint
   return enter_slow(own, arguments, calls);
 }
 
-static void leave_timed(call_t *call) {
+static void leave_timed(call_t *call, const uint64_t *results) {
+  (void)results;
   call_stack_t *own = call_stack_own;
   if (LIKELY(own != NULL) && LIKELY(own->live == call) && LIKELY(!own->busy)) {
     own->busy = call->sp;
@@ -95,39 +96,74 @@ static bool is_called(call_t *call, const uint64_t *arguments) {
 }
 
 const trampoline_handlers_t imports_timed_calls = {begins, ends, enter_timed, leave_timed};
-static const trampoline_handlers_t called_calls = {.before = is_called, .after = ends};
+const trampoline_handlers_t imports_called_calls = {.before = is_called, .after = ends};
 
 /* ---- the pattern ----------------------------------------------------------------------------- */
 
-/* The next glob of a list: its library part ("*" if there is none) and its function part. A method,
- * in brackets, has no library part. */
-static bool next_item(const char **list, char *library, char *function) {
-  char *out = function;
+/* An item of a list: its library part ("*" if there is none) and its function part. A method, in
+ * brackets, has no library part. */
+typedef struct item {
+  char separator; /* ':', '!' or 0: there is no library part */
+  char library[GLOB_MAX], function[GLOB_MAX];
+} item_t;
+
+static bool next_item(const char **list, item_t *item) {
   uint32_t n = 0;
   bool is_method = false;
-  library[0] = '*';
-  library[1] = 0;
+  item->library[0] = '*';
+  item->library[1] = item->separator = 0;
   if (!**list) return false;
   for (; **list && **list != ','; ++*list) {
     is_method |= **list == '[';
-    if (**list == ':' && !is_method && out == function) {
-      __builtin_memcpy(library, function, n);
-      library[n] = 0;
+    if ((**list == ':' || **list == '!') && !is_method && !item->separator) {
+      item->separator = **list;
+      __builtin_memcpy(item->library, item->function, n);
+      item->library[n] = 0;
       n = 0;
       continue;
     }
-    if (n < GLOB_MAX - 1) function[n++] = **list;
+    if (n < GLOB_MAX - 1) item->function[n++] = **list;
   }
-  function[n] = 0;
+  item->function[n] = 0;
   if (**list) ++*list;
   return true;
 }
 
 bool imports_match(const char *list, const char *name, const char *path) {
-  char library[GLOB_MAX], function[GLOB_MAX];
-  while (next_item(&list, library, function))
-    if (audit_glob(function, name) && (!path || audit_glob(library, text_base_name(path))))
+  item_t item;
+  while (next_item(&list, &item))
+    if (item.separator != '!' && audit_glob(item.function, name) &&
+        (!path || audit_glob(item.library, text_base_name(path))))
       return true;
+  return false;
+}
+
+static bool has_wildcard(const char *glob) {
+  for (; *glob; glob++)
+    if (*glob == '*' || *glob == '?' || *glob == '[') return true;
+  return false;
+}
+
+/* A system image must be named: its glob begins with a letter. */
+static bool item_selects(const item_t *item, const image_entry_t *image) {
+  if (!item->separator) return image->is_program && !has_wildcard(item->function);
+  if (item->separator != '!') return false;
+  if (!item->library[0]) return image->is_program;
+  if (image->is_system && (item->library[0] == '*' || item->library[0] == '?')) return false;
+  return image->path && audit_glob(item->library, text_base_name(image->path));
+}
+
+bool imports_select_image(const char *list, const image_entry_t *image) {
+  item_t item;
+  while (next_item(&list, &item))
+    if (item_selects(&item, image)) return true;
+  return false;
+}
+
+bool imports_select_code(const char *list, const image_entry_t *image, const char *name) {
+  item_t item;
+  while (next_item(&list, &item))
+    if (item_selects(&item, image) && audit_glob(item.function, name)) return true;
   return false;
 }
 
@@ -170,7 +206,7 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   t->function = c->in_library;
   t->flags = verdict == IMPORTS_CALLED ? TRAMPOLINE_ENTRY_ONLY : 0;
   trace_name(c->in_library, c->name);
-  trampoline_set(t, verdict == IMPORTS_CALLED ? &called_calls : &imports_timed_calls);
+  trampoline_set(t, verdict == IMPORTS_CALLED ? &imports_called_calls : &imports_timed_calls);
   add_relaxed(verdict == IMPORTS_CALLED ? &control->imports_called : &control->imports_timed, 1u);
   *original = (void **)(uintptr_t)&t->target;
   return (void *)(uintptr_t)trampoline_thunk(t);

@@ -8,6 +8,11 @@
  * the file name of the defining library without its folder; or a method, as "-[Class selector:]"
  * (sensor/trace/objc_lookups.h).
  *
+ * IMAGE!FUNCTION selects the functions of an image itself, whoever calls them: they are patched
+ * (sensor/trace/linux/functions.c). IMAGE is the file name of the program or of a library; "" is
+ * the program. FUNCTION is a glob for the name of its symbol, or for "+0xOFFSET" if it has none. A
+ * FUNCTION alone without wildcards also selects a function of the program with that name.
+ *
  * Calls that use no import slot are not traced: usually those inside the defining library, and
  * those through pointers copied earlier, or taken from a slot that code reads (hook/filter.h).
  * Functions that return twice or never, or inspect their caller, are reported when they are called,
@@ -20,6 +25,7 @@
 #include <stdint.h>
 
 #include "hook/trampoline.h"
+#include "image/list.h"
 
 typedef enum imports_verdict {
   IMPORTS_TIMED,  /* record begin and end */
@@ -33,11 +39,19 @@ imports_verdict_t imports_verdict(const char *name);
 /* True if the function NAME of the library PATH (NULL: any) matches the pattern LIST. */
 bool imports_match(const char *list, const char *name, const char *path);
 
+/* True if LIST selects functions of IMAGE to patch; the function NAME of IMAGE. System images are
+ * selected only by a glob that does not begin with a wildcard. */
+bool imports_select_image(const char *list, const image_entry_t *image);
+bool imports_select_code(const char *list, const image_entry_t *image, const char *name);
+
 /* True if a glob of LIST may match a method. */
 bool imports_may_name_methods(const char *list);
 
 /* The calls of a trampoline that report begin and end of each call of its `function`. */
 extern HIDDEN const trampoline_handlers_t imports_timed_calls;
+
+/* Those of functions of which only the call is recorded (TRAMPOLINE_ENTRY_ONLY). */
+extern HIDDEN const trampoline_handlers_t imports_called_calls;
 
 /* Hooks imports that match the recording's pattern, now and in images loaded later, and counts them
  * in the control block. CAME is as in hook_filter_t; it is called if calls may be traced. Once.

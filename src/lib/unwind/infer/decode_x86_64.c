@@ -135,9 +135,9 @@ static void take_modrm(decoder_t *d, x86_insn_t *insn) {
   }
   bool without_base = insn->mod == 0 && low == 5;
   if (without_base) insn->base = X86_NO_REGISTER;
-  insn->displacement = (int32_t)take_signed(d, insn->mod == 1                   ? 1
-                                               : insn->mod == 2 || without_base ? 4
-                                                                                : 0);
+  unsigned bytes = insn->mod == 1 ? 1 : insn->mod == 2 || without_base ? 4 : 0;
+  insn->displacement_at = (uint8_t)(bytes ? d->at : 0);
+  insn->displacement = (int32_t)take_signed(d, bytes);
 }
 
 /* Size of the immediate of a one-byte opcode; -1 if the opcode does not exist. */

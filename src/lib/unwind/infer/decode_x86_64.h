@@ -36,6 +36,8 @@ typedef struct x86_insn {
    * instruction's address or 0. */
   uint8_t base, index;
   int32_t displacement;
+  /* Where the displacement is in the instruction; 0: there is none. */
+  uint8_t displacement_at;
   /* The immediate, or the distance of a jump. */
   int64_t immediate;
   unsigned length;

@@ -2,6 +2,7 @@
 #include "sensor/trace/code.h"
 
 #include "base/bits.h"
+#include "hook/entry.h"
 #include "hook/filter.h"
 #include "image/name.h"
 #include "os/os.h"
@@ -15,6 +16,8 @@ static struct {
   /* 1: the holder of the lock, or the next one, switches to `on` */
   uint32_t requested;
   bool on;
+  /* the images that were not seen before have not run yet */
+  bool is_new;
   /* images that were scanned, a bit each */
   uint8_t seen[IMAGE_ID_MAX / 8 + 1];
   /* one of them can be patched */
@@ -63,18 +66,10 @@ static bool scan_image(image_entry_t *e, void *result) {
   return true;
 }
 
-static bool count_thread(pid_t tid, uint64_t identity, void *count) {
-  (void)tid, (void)identity;
-  return ++*(uint32_t *)count < 2;
-}
+static bool may_patch(void) { return os_sync_code() || entry_is_alone(); }
 
-static bool may_patch(void) {
-  uint32_t threads = 0;
-  if (os_sync_code()) return true;
-  return os_threads(count_thread, &threads) >= 0 && threads == 1;
-}
-
-static void patch_all(bool on, const char *pattern, code_result_t *result) {
+static void patch_all(bool on, const char *pattern, bool is_new, code_result_t *result) {
+  if (on) functions_patch(pattern, is_new, result);
   if (on) image_list_each(scan_image, result);
   if (!all.any) return;
   if (on && !may_patch()) {
@@ -95,28 +90,42 @@ static bool take_request(void) {
   return load_acquire(&all.requested) && cas_acq_rel(&all.lock, &none, 1u);
 }
 
-code_result_t code_switch(bool on, const char *pattern) {
+/* IS_NEW applies to all requests that this call serves: they come from loads, one at a time. */
+static code_result_t switch_code(bool on, const char *pattern, bool is_new) {
   code_result_t result = {0};
+  store_relaxed(&all.is_new, is_new);
   store_relaxed(&all.on, on);
   store_release(&all.requested, 1u);
   while (take_request()) {
     uint32_t requested = 1;
     if (cas_acq_rel(&all.requested, &requested, 0u)) {
       result.patched = result.unnamed = result.refused = 0;
-      patch_all(load_relaxed(&all.on), pattern, &result);
+      patch_all(load_relaxed(&all.on), pattern, load_relaxed(&all.is_new), &result);
     }
     store_release(&all.lock, 0u);
   }
   return result;
 }
 
+code_result_t code_switch(bool on, const char *pattern) { return switch_code(on, pattern, false); }
+
 /* ---- under a recorder ------------------------------------------------------------------------ */
 
 static uint32_t followed; /* the trace generation that the code is patched for */
 
-static void switch_reporting(shm_control_t *control, bool on) {
-  code_result_t result = code_switch(on, control->trace_pattern);
+/* Readers add the records up. */
+static void report_moves(shm_control_t *control, const code_result_t *result) {
+  for (uint32_t i = 0; i < MOVE_FAULT_COUNT; i++) {
+    const uint64_t record[2] = {i, i ? result->unmoved[i] : result->moved};
+    if (record[1]) writer_table(TABLE_PATCHED, record, 2, NULL);
+    add_relaxed(i ? &control->code_unmoved[i] : &control->code_moved, (uint32_t)record[1]);
+  }
+}
+
+static void switch_reporting(shm_control_t *control, bool on, bool is_new) {
+  code_result_t result = switch_code(on, control->trace_pattern, is_new);
   if (!on) return;
+  report_moves(control, &result);
   store_relaxed(&control->code_patched, result.patched);
   store_relaxed(&control->code_unnamed, result.unnamed);
   store_relaxed(&control->code_refused, result.refused);
@@ -129,7 +138,7 @@ static void switch_reporting(shm_control_t *control, bool on) {
 static void on_images_loaded(void *context) {
   shm_control_t *control = writer_control();
   (void)context;
-  if (control && load_acquire(&followed) & 1) switch_reporting(control, true);
+  if (control && load_acquire(&followed) & 1) switch_reporting(control, true, true);
 }
 
 /* Patches images that are loaded while calls are traced. If imports are hooked, their filter
@@ -150,7 +159,7 @@ static void reconfigure(shm_control_t *control) {
   if (!cas_acq_rel(&followed, &before, generation)) return;
   if ((generation & 1) == (before & 1)) return;
   if (generation & 1) watch_images();
-  switch_reporting(control, generation & 1);
+  switch_reporting(control, generation & 1, false);
 }
 
 static void start(shm_control_t *control) {

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "python/states.h"
+
+#define INTERPRETERS_MAX 4096u
+#define STATES_MAX       (1u << 20)
+
+static bool read_word(memory_t *memory, uint64_t address, uint64_t *out) {
+  return memory->read(memory, address, out, sizeof *out);
+}
+
+void python_states(const python_runtime_t *runtime, memory_t *memory,
+                   bool (*visit)(void *context, uint64_t state), void *context) {
+  const python_layout_t *l = runtime->layout;
+  uint64_t interpreter, state;
+  uint32_t states = 0;
+  if (!read_word(memory, runtime->address + l->runtime_interpreters, &interpreter)) return;
+  for (uint32_t i = 0; interpreter && i < INTERPRETERS_MAX; i++) {
+    if (!read_word(memory, interpreter + l->interpreter_threads, &state)) return;
+    while (state && states++ < STATES_MAX) {
+      if (!visit(context, state)) return;
+      if (!read_word(memory, state + l->state_next, &state)) break;
+    }
+    if (!read_word(memory, interpreter + l->interpreter_next, &interpreter)) return;
+  }
+}
+
+bool python_thread_of(const python_layout_t *l, memory_t *memory, uint64_t state,
+                      python_thread_t *out) {
+  uint64_t id = 0;
+  *out = (python_thread_t){0, 0};
+  if (l->state_native == PYTHON_NO_FIELD)
+    return read_word(memory, state + l->state_thread, &out->handle);
+  if (!read_word(memory, state + l->state_native, &id)) return false;
+  out->tid = (int32_t)id;
+  return true;
+}
+
+/* The C libraries keep the id in the memory that a pthread_t points to: glibc in struct pthread
+ * after a header of 704 or 192 bytes and a list node, musl after six words, or four on aarch64. */
+bool python_thread_is(const python_thread_t *thread, machine_t machine, memory_t *memory,
+                      int32_t tid) {
+  static const uint16_t places[2][2] = {{720, 48}, {208, 32}};
+  const uint16_t *place = places[machine == MACHINE_AARCH64];
+  int32_t id;
+  if (!thread->handle) return thread->tid == tid;
+  for (int i = 0; i < 2; i++)
+    if (memory->read(memory, thread->handle + place[i], &id, sizeof id) && id == tid) return true;
+  return false;
+}

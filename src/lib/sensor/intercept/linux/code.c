@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Targets "IMAGE!FUNCTION" of sonde/intercept.h: patched entries.
+ */
+#include "hook/entry.h"
+#include "sensor/intercept/intercept.h"
+#include "sensor/trace/code.h"
+#include "sensor/trace/imports.h"
+
+typedef struct selection {
+  const char *target;
+  uint32_t number;
+  entry_request_t request;
+} selection_t;
+
+static bool wants(const entry_candidate_t *c, trampoline_t *t, void *context) {
+  const selection_t *s = context;
+  char offset[CODE_OFFSET_NAME];
+  if (!imports_select_code(s->target, c->image, code_name_of(c, offset))) return false;
+  intercept_set(t, s->number);
+  return true;
+}
+
+static bool patch_image(image_entry_t *e, void *context) {
+  selection_t *s = context;
+  if (code_may_be_patched(e) && imports_select_image(s->target, e))
+    entry_patch(e, entry_is_alone(), &s->request);
+  return true;
+}
+
+int intercept_code(const char *target, uint32_t number) {
+  selection_t s = {.target = target, .number = number};
+  s.request = (entry_request_t){
+      .owner = (entry_owner_t)(ENTRY_OF_OTHERS + number), .wants = wants, .context = &s};
+  image_list_each(patch_image, &s);
+  if (s.request.patched) return (int)s.request.patched;
+  if (s.request.refused[MOVE_THREADS]) return SONDE_EBUSY;
+  for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++)
+    if (s.request.refused[i]) return SONDE_EUNSUPPORTED;
+  return SONDE_ENOTFOUND;
+}
+
+int intercept_code_restore(uint32_t number) {
+  return entry_restore((entry_owner_t)(ENTRY_OF_OTHERS + number)) ? SONDE_EBUSY : SONDE_OK;
+}

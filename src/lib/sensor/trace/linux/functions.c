@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Functions of images that nobody rebuilt, patched at run time (hook/entry.h).
+ *
+ * The functions stay patched while tracing is off: their trampolines then enter them directly, at
+ * the cost of 12 instructions on x86_64. Restoring and patching again would be unsafe once several
+ * threads run.
+ *
+ * Never patched: the loader, which runs before threads have their thread-local storage, the vDSO,
+ * and the image that contains this code.
+ */
+#include "base/text.h"
+#include "hook/entry.h"
+#include "sensor/trace/code.h"
+#include "sensor/trace/imports.h"
+#include "sensor/trace/trace.h"
+
+typedef struct choice {
+  const char *pattern;
+  bool is_new; /* the images that were not seen before have not run yet */
+  code_result_t *result;
+} choice_t;
+
+/* Images that were patched, or that no pattern selects: a bit each. */
+static uint8_t seen[IMAGE_ID_MAX / 8 + 1];
+
+/* Writes "+0x1a2b". */
+static void name_offset(uint64_t offset, char *out) {
+  unsigned shift = 60;
+  *out++ = '+', *out++ = '0', *out++ = 'x';
+  while (shift && !(offset >> shift & 15))
+    shift -= 4;
+  for (;; shift -= 4) {
+    *out++ = "0123456789abcdef"[offset >> shift & 15];
+    if (!shift) break;
+  }
+  *out = 0;
+}
+
+const char *code_name_of(const entry_candidate_t *c, char *out) {
+  if (c->name) return c->name;
+  name_offset(c->start - c->image->image.slide, out);
+  return out;
+}
+
+static bool wants(const entry_candidate_t *c, trampoline_t *t, void *context) {
+  const choice_t *choice = context;
+  char offset[CODE_OFFSET_NAME];
+  const char *name = code_name_of(c, offset);
+  if (!imports_select_code(choice->pattern, c->image, name)) return false;
+  imports_verdict_t verdict = imports_verdict(name);
+  if (verdict == IMPORTS_NEVER) return false;
+  if (verdict == IMPORTS_CALLED) t->flags |= TRAMPOLINE_ENTRY_ONLY;
+  trampoline_set(t, verdict == IMPORTS_CALLED ? &imports_called_calls : &imports_timed_calls);
+  return true;
+}
+
+bool code_may_be_patched(const image_entry_t *e) {
+  uint64_t here = (uint64_t)(uintptr_t)seen;
+  if (e->is_vdso || !e->path || (here >= e->image.start && here < e->image.end)) return false;
+  return !text_after(text_base_name(e->path), "ld-");
+}
+
+static bool patch_image(image_entry_t *e, void *context) {
+  const choice_t *choice = context;
+  uint8_t *byte = &seen[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
+  entry_request_t request = {.owner = ENTRY_OF_TRACER, .wants = wants, .context = context};
+  if (!code_may_be_patched(e) || !imports_select_image(choice->pattern, e)) return true;
+  if (*byte & bit) {
+    entry_patch_again(e, ENTRY_OF_TRACER);
+    return true;
+  }
+  *byte |= bit;
+  entry_patch(e, choice->is_new || entry_is_alone(), &request);
+  choice->result->moved += request.patched;
+  for (uint32_t i = 0; i < MOVE_FAULT_COUNT; i++)
+    choice->result->unmoved[i] += request.refused[i];
+  return true;
+}
+
+void functions_patch(const char *pattern, bool is_new, code_result_t *result) {
+  choice_t choice = {pattern, is_new, result};
+  if (*pattern && !trampoline_ready()) image_list_each(patch_image, &choice);
+}
