@@ -29,13 +29,13 @@ packages() {
     libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
     clang libclang-rt-dev llvm clang-format clang-tidy shellcheck pyflakes3 \
     libunwind-dev python3-dbg libc6-dbg musl-tools gobjc libgnustep-base-dev rpm npm meson mandoc zsh fish tmux \
-    libgtest-dev catch2 python3-pytest \
+    libgtest-dev catch2 python3-pytest nodejs chromium heaptrack \
     $(apt_cross) $(apt_macho) ;;
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
     libprotobuf-c-dev:arm64 libplist-dev:arm64 libncurses-dev:arm64 ;;
-  apt-get-package) echo debhelper debootstrap debugedit dpkg-dev git lintian musl-tools python3 rpm rpmlint clang nix-bin ;;
+  apt-get-package) echo nodejs npm debhelper debootstrap debugedit dpkg-dev git lintian musl-tools python3 rpm rpmlint clang nix-bin ;;
   apt-get-soak) echo nodejs default-jdk-headless postgresql redis-tools ;;
   apt-get-bench) echo heaptrack redis-tools perl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
@@ -75,7 +75,10 @@ apt_macho() {
 }
 
 is_installed() {
-  case $1 in npm) has npm && return ;; esac # a package of another source brings it, and conflicts
+  case $1 in # a package of another source brings them, and conflicts
+  npm) has npm && return ;;
+  nodejs) has node && return ;;
+  esac
   case $manager in
   apt-get) dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed ;;
   dnf) rpm -q --whatprovides "$1" >/dev/null 2>&1 ;;
@@ -124,5 +127,23 @@ need() {
     tail -n 20 "$log" >&2
     printf 'run: %s could not install what is missing; its log is %s\n' "$manager" "$log" >&2
     exit 2
+  fi
+}
+
+# The npm packages that make the page of `sonde view` (page/), as page/package-lock.json pins them; with --all also
+# those that test it. Without them sonde is built without the page.
+page_packages() {
+  has npm || return 0
+  omit=--omit=dev wanted=esbuild
+  if [ "${1:-}" = --all ]; then omit=--include=dev wanted=playwright-core; fi
+  stamp=page/node_modules/.package-lock.json
+  if [ -d "page/node_modules/$wanted" ] && [ -z "$(find page/package-lock.json -newer $stamp)" ]; then return 0; fi
+  printf '== fetching the npm packages of the page\n' >&2
+  log=$(mktemp)
+  if (cd page && npm ci $omit) >"$log" 2>&1 </dev/null; then
+    touch $stamp && rm -f "$log"
+  else
+    tail -n 5 "$log" >&2
+    printf 'run: npm could not fetch the packages of the page; sonde is built without it; the log is %s\n' "$log" >&2
   fi
 }

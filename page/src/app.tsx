@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+//
+// The page: head, time line, filters and one view at a time. Views without recorded data are left out.
+import { useMemo, useState } from "preact/hooks";
+import { Data } from "./data";
+import { Head } from "./head";
+import { compile, Filter, Range, WHOLE } from "./model";
+import { ViewProps } from "./names";
+import { Timeline } from "./timeline";
+import { AuditView } from "./view_audit";
+import { CallsView } from "./view_calls";
+import { CpuView } from "./view_cpu";
+import { CrashView } from "./view_crash";
+import { DiffView } from "./view_diff";
+import { MemoryView } from "./view_memory";
+import { StallsView } from "./view_stalls";
+import { WaitsView } from "./view_waits";
+
+const TITLES = {
+  diff: "Changes",
+  crash: "Crash",
+  cpu: "CPU time",
+  memory: "Memory",
+  waits: "Waits",
+  stalls: "Stalls",
+  calls: "Calls",
+  audit: "Audit",
+} as const;
+type View = keyof typeof TITLES;
+
+function viewsOf(data: Data, old: Data | undefined): View[] {
+  const { report, raw } = data;
+  const has: Record<View, boolean> = {
+    diff: old !== undefined,
+    crash: Boolean(report.crash?.signal),
+    cpu: raw.samples.from.length > 0,
+    memory: raw.block_totals.stack.length > 0,
+    waits: raw.waits.from.length > 0,
+    stalls: (report.stalls?.stalls?.length ?? 0) > 0,
+    calls: (report.trace?.calls ?? 0) > 0,
+    audit: (report.audit?.findings?.length ?? 0) > 0,
+  };
+  return (Object.keys(TITLES) as View[]).filter((v) => has[v]);
+}
+
+interface Props {
+  data: Data;
+  old?: Data; // the recording to compare with
+  facts: string;
+  licences: string;
+}
+
+export function App({ data, old, facts, licences }: Props) {
+  const views = useMemo(() => viewsOf(data, old), [data, old]);
+  const [view, setView] = useState<View | undefined>(views[0]);
+  const [range, setRange] = useState<Range>(WHOLE);
+  const [tid, setTid] = useState(0);
+  const [library, setLibrary] = useState("");
+  const [ownOnly, setOwnOnly] = useState(false);
+  const [search, setSearch] = useState("");
+  const [moment, setMoment] = useState<number>(data.report.malloc?.peak_ns ?? data.durationNs);
+  const libraries = useMemo(
+    () => [...new Set(data.functions.map((f) => f.library))].filter(Boolean).sort(),
+    [data],
+  );
+  const compiled = useMemo(() => (search ? compile(search) : undefined), [search]);
+  const filter: Filter = useMemo(() => ({ range, tid, library }), [range, tid, library]);
+  const shared: ViewProps = { data, pattern: compiled ?? null, ownOnly, onSearch: setSearch };
+
+  const onTabKey = (e: KeyboardEvent) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (!step || !view) return;
+    const next = views[(views.indexOf(view) + step + views.length) % views.length];
+    setView(next);
+    document.getElementById(`tab-${next}`)?.focus();
+  };
+
+  return (
+    <>
+      <Head report={data.report} facts={facts} />
+      <main>
+        {data.threads.length > 0 && (
+          <Timeline
+            data={data}
+            range={range}
+            onRange={setRange}
+            moment={moment}
+            onMoment={setMoment}
+            tid={tid}
+            onThread={setTid}
+          />
+        )}
+        {!view ? (
+          <p class="empty">This recording has no events to show.</p>
+        ) : (
+          <>
+            <div class="bar filters" role="search">
+              <label>
+                Search{" "}
+                <input
+                  type="search"
+                  value={search}
+                  placeholder="regular expression"
+                  aria-invalid={compiled === null}
+                  aria-describedby={compiled === null ? "search-error" : undefined}
+                  onInput={(e) => setSearch((e.target as HTMLInputElement).value)}
+                />
+              </label>
+              {compiled === null && (
+                <span id="search-error" class="error">
+                  not a regular expression
+                </span>
+              )}
+              <label>
+                Thread{" "}
+                <select
+                  value={String(tid)}
+                  onChange={(e) => setTid(Number((e.target as HTMLSelectElement).value))}
+                >
+                  <option value="0">all</option>
+                  {data.threads.map((t) => (
+                    <option key={t.tid} value={String(t.tid)}>
+                      {data.threadName(t.tid)}
+                    </option>
+                  ))}
+                </select>
+              </label>
+              <label>
+                Library{" "}
+                <select
+                  value={library}
+                  onChange={(e) => setLibrary((e.target as HTMLSelectElement).value)}
+                >
+                  <option value="">all</option>
+                  {libraries.map((l) => (
+                    <option key={l} value={l}>
+                      {l}
+                    </option>
+                  ))}
+                </select>
+              </label>
+              <label class="check">
+                <input
+                  type="checkbox"
+                  checked={ownOnly}
+                  onChange={(e) => setOwnOnly((e.target as HTMLInputElement).checked)}
+                />{" "}
+                own code only
+              </label>
+            </div>
+            <div class="tabs" role="tablist" aria-label="Views" onKeyDown={onTabKey}>
+              {views.map((v) => (
+                <button
+                  key={v}
+                  type="button"
+                  role="tab"
+                  id={`tab-${v}`}
+                  aria-selected={v === view}
+                  aria-controls="panel"
+                  tabIndex={v === view ? 0 : -1}
+                  onClick={() => setView(v)}
+                >
+                  {TITLES[v]}
+                </button>
+              ))}
+            </div>
+            <section id="panel" role="tabpanel" aria-labelledby={`tab-${view}`}>
+              {view === "diff" && old && <DiffView {...shared} old={old} />}
+              {view === "cpu" && <CpuView {...shared} filter={filter} />}
+              {view === "memory" && <MemoryView {...shared} filter={filter} moment={moment} />}
+              {view === "waits" && <WaitsView {...shared} filter={filter} />}
+              {view === "stalls" && <StallsView {...shared} filter={filter} />}
+              {view === "calls" && <CallsView {...shared} />}
+              {view === "audit" && <AuditView {...shared} filter={filter} />}
+              {view === "crash" && <CrashView {...shared} />}
+            </section>
+          </>
+        )}
+      </main>
+      <footer>
+        <details>
+          <summary>Licences of the libraries in this page</summary>
+          <pre tabIndex={0}>{licences}</pre>
+        </details>
+      </footer>
+    </>
+  );
+}

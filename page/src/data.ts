@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+//
+// The data of the page, as src/tool/report/exports/page/data.c writes them: JSON in gzip in base64.
+// Tables are objects of columns. Times become nanoseconds since the start of the recording.
+
+/** A part of `sonde report --json`; docs/json.md describes it. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any
+export type Section = any;
+
+interface Raw {
+  version: number;
+  report: Section;
+  strings: string[];
+  frames: Record<"function" | "file" | "line" | "library" | "flags", number[]>;
+  stacks: Record<"parent" | "frame", number[]>;
+  threads: Record<"tid" | "name", number[]>;
+  samples: { unit_ns: number } & Record<"from" | "thread" | "stack" | "samples", number[]>;
+  waits: { unit_ns: number } & Record<
+    "from" | "length" | "thread" | "place" | "samples" | "ns",
+    number[]
+  >;
+  queued: { unit_ns: number } & Record<
+    "from" | "length" | "thread" | "run_ns" | "queued_ns",
+    number[]
+  >;
+  places: Record<"stack" | "call" | "what" | "futex" | "owner" | "mutex", number[]>;
+  blocks: { unit_ns: number } & Record<
+    "from" | "length" | "thread" | "stack" | "temporary" | "blocks_256" | "bytes",
+    number[]
+  >;
+  block_totals: Record<
+    | "stack"
+    | "allocated"
+    | "allocated_bytes"
+    | "peak"
+    | "peak_bytes"
+    | "live"
+    | "live_bytes"
+    | "temporary",
+    number[]
+  >;
+  heap: { unit_ns: number; points: number[] };
+  marks: Record<"ns" | "thread" | "name", number[]>;
+  calls: Record<"ns" | "thread" | "name", number[]>;
+  stall_stacks: number[][];
+}
+
+export const OWN = 1;
+export const SYSTEM = 2;
+export const INLINED = 4;
+export const MARKER = 8;
+
+/** A function of a library, at all of its lines. */
+export interface Fn {
+  id: number;
+  name: string;
+  library: string;
+  file: string;
+  line: number;
+  own: boolean;
+  system: boolean;
+}
+
+export interface Thread {
+  tid: number;
+  name: string;
+}
+
+/** The times of a table: the start and the end of each row; the end of a block may be Infinity. */
+export interface Times {
+  from: Float64Array;
+  to: Float64Array;
+}
+
+export interface Point {
+  ns: number;
+  value: number;
+}
+
+function times(table: { unit_ns: number; from: number[]; length?: number[] }): Times {
+  const count = table.from.length;
+  const from = new Float64Array(count);
+  const to = new Float64Array(count);
+  let step = 0;
+  for (let i = 0; i < count; i++) {
+    step += table.from[i];
+    from[i] = step * table.unit_ns;
+    const length = table.length ? table.length[i] : 0;
+    to[i] = length < 0 ? Infinity : (step + length) * table.unit_ns;
+  }
+  return { from, to };
+}
+
+export class Data {
+  readonly report: Section;
+  readonly raw: Raw;
+  readonly durationNs: number;
+  readonly threads: Thread[];
+  readonly functions: Fn[] = [];
+  /** By frame: the number of its function; -1: no function. */
+  readonly frameFn: Int32Array;
+  /** By node of the stack table. A parent has a smaller number than its children. */
+  readonly parent: Int32Array;
+  readonly frame: Int32Array;
+  readonly samples: Times;
+  readonly waits: Times;
+  readonly queued: Times;
+  readonly blocks: Times;
+  /** Nanoseconds of CPU time that a sample represents. */
+  readonly sampleNs: number;
+  readonly heap: Point[];
+  readonly rss: Point[];
+
+  constructor(raw: Raw) {
+    if (raw.version !== 1) throw new Error(`data of version ${raw.version} are unknown`);
+    this.raw = raw;
+    this.report = raw.report;
+    this.samples = times(raw.samples);
+    this.waits = times(raw.waits);
+    this.queued = times(raw.queued);
+    this.blocks = times(raw.blocks);
+    this.parent = Int32Array.from(raw.stacks.parent);
+    this.frame = Int32Array.from(raw.stacks.frame);
+    this.frameFn = this.findFunctions();
+    this.heap = this.heapPoints();
+    this.rss = (raw.report.usage?.rss_bytes?.points ?? []).map((p: number[]) => ({
+      ns: p[0],
+      value: p[1],
+    }));
+    this.durationNs = this.findDuration();
+    this.threads = this.findThreads();
+    this.sampleNs = this.findSampleNs();
+  }
+
+  text(i: number): string {
+    return this.raw.strings[i];
+  }
+
+  private findFunctions(): Int32Array {
+    const { frames } = this.raw;
+    const known = new Map<string, number>();
+    const result = new Int32Array(frames.function.length);
+    result[0] = -1;
+    for (let i = 1; i < result.length; i++) {
+      const key = `${frames.function[i]},${frames.library[i]}`;
+      let id = known.get(key);
+      if (id === undefined) {
+        id = this.functions.length;
+        known.set(key, id);
+        this.functions.push({
+          id,
+          name: this.text(frames.function[i]),
+          library: this.text(frames.library[i]),
+          file: this.text(frames.file[i]),
+          line: frames.line[i],
+          own: (frames.flags[i] & OWN) !== 0,
+          system: (frames.flags[i] & SYSTEM) !== 0,
+        });
+      }
+      result[i] = id;
+    }
+    return result;
+  }
+
+  private heapPoints(): Point[] {
+    const { unit_ns, points } = this.raw.heap;
+    const result: Point[] = [];
+    for (let i = 0; i + 2 < points.length; i += 3) {
+      result.push({ ns: points[i] * unit_ns, value: points[i + 1] });
+      if (points[i + 2] !== points[i + 1])
+        result.push({ ns: (points[i] + 1) * unit_ns, value: points[i + 2] });
+    }
+    return result;
+  }
+
+  private findDuration(): number {
+    let most = this.report.duration_ns ?? 0;
+    for (const table of [this.samples, this.waits, this.queued, this.blocks])
+      for (let i = 0; i < table.from.length; i++) {
+        if (table.from[i] > most) most = table.from[i];
+        if (table.to[i] > most && table.to[i] !== Infinity) most = table.to[i];
+      }
+    return Math.max(most, 1);
+  }
+
+  private findThreads(): Thread[] {
+    const names = new Map<number, string>();
+    const { tid, name } = this.raw.threads;
+    for (let i = 0; i < tid.length; i++) if (tid[i]) names.set(tid[i], this.text(name[i]));
+    for (const t of this.report.wall?.threads ?? []) if (t.name) names.set(t.tid, t.name);
+    for (const t of this.report.cpu?.threads ?? []) if (t.name) names.set(t.tid, t.name);
+    const used = new Set<number>([
+      ...this.raw.samples.thread,
+      ...this.raw.waits.thread,
+      ...this.raw.blocks.thread,
+      ...(this.report.stalls?.stalls ?? []).map((s: Section) => s.tid),
+    ]);
+    used.delete(0);
+    return [...used].sort((a, b) => a - b).map((t) => ({ tid: t, name: names.get(t) ?? "" }));
+  }
+
+  private findSampleNs(): number {
+    const time = this.report.sample?.cpu_time?.sampled_ns;
+    const count = this.report.sample?.samples;
+    return time && count ? time / count : 1e7;
+  }
+
+  threadName(tid: number): string {
+    const thread = this.threads.find((t) => t.tid === tid);
+    return thread?.name ? `${thread.name} ${tid}` : `thread ${tid}`;
+  }
+
+  /** The functions of a stack from the innermost, without the ends of broken stacks. */
+  stackFunctions(stack: number): Fn[] {
+    const result: Fn[] = [];
+    for (let n = stack; n; n = this.parent[n]) {
+      if (this.raw.frames.flags[this.frame[n]] & MARKER) continue;
+      result.push(this.functions[this.frameFn[this.frame[n]]]);
+    }
+    return result;
+  }
+
+  /** The innermost of the program's own functions, else the innermost outside the system. */
+  owner(stack: number): Fn | undefined {
+    const all = this.stackFunctions(stack);
+    return all.find((f) => f.own) ?? all.find((f) => !f.system) ?? all[0];
+  }
+}
+
+function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}
+
+export async function readData(base64: string): Promise<Data> {
+  const stream = new Blob([bytesOf(base64)]).stream();
+  const text = await new Response(stream.pipeThrough(new DecompressionStream("gzip"))).text();
+  return new Data(JSON.parse(text));
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+//
+// The state of each thread over time, for the lanes of the time line: per column of pixels, how much
+// of the time it ran, waited for a CPU, waited for a lock, or was blocked for another reason.
+import { Data, Thread } from "./data";
+import { WaitSum } from "./model";
+
+export const STATES = ["running", "queued", "lock", "blocked"] as const;
+export type State = (typeof STATES)[number];
+
+export const STATE_TEXT: Record<State, string> = {
+  running: "running",
+  queued: "waiting for a CPU",
+  lock: "waiting for a lock",
+  blocked: "blocked",
+};
+
+/** The shares of the states in each column. */
+export type Lane = Record<State, Float32Array>;
+
+/** Adds AMOUNT of time, evenly spread over [from, to), to COLUMNS of STEP nanoseconds from START. */
+function spread(
+  columns: Float32Array,
+  start: number,
+  step: number,
+  from: number,
+  to: number,
+  amount: number,
+) {
+  const length = Math.max(to - from, 1);
+  const first = Math.max(0, Math.floor((from - start) / step));
+  const last = Math.min(columns.length - 1, Math.floor((to - start) / step));
+  for (let c = first; c <= last; c++) {
+    const low = Math.max(from, start + c * step);
+    const high = Math.min(to, start + (c + 1) * step);
+    const part = to > from ? Math.max(0, high - low) / length : 1;
+    columns[c] += (amount * part) / step;
+  }
+}
+
+/** The lanes of all threads in the window [from, to), of COLUMNS columns. */
+export function makeLanes(
+  data: Data,
+  from: number,
+  to: number,
+  columns: number,
+): Map<number, Lane> {
+  const lanes = new Map<number, Lane>();
+  const step = (to - from) / columns;
+  for (const { tid } of data.threads)
+    lanes.set(tid, {
+      running: new Float32Array(columns),
+      queued: new Float32Array(columns),
+      lock: new Float32Array(columns),
+      blocked: new Float32Array(columns),
+    });
+  const { raw } = data;
+  for (let i = 0; i < raw.samples.thread.length; i++) {
+    const lane = lanes.get(raw.samples.thread[i]);
+    const ns = raw.samples.samples[i] * data.sampleNs;
+    const end = data.samples.from[i];
+    if (lane && end >= from && end - ns < to) spread(lane.running, from, step, end - ns, end, ns);
+  }
+  for (let i = 0; i < raw.queued.thread.length; i++) {
+    const lane = lanes.get(raw.queued.thread[i]);
+    const low = data.queued.from[i];
+    if (lane && raw.queued.queued_ns[i] > 0)
+      spread(lane.queued, from, step, low, data.queued.to[i], raw.queued.queued_ns[i]);
+  }
+  for (let i = 0; i < raw.waits.thread.length; i++) {
+    const lane = lanes.get(raw.waits.thread[i]);
+    const low = data.waits.from[i];
+    const high = data.waits.to[i];
+    if (!lane || high < from || low >= to) continue;
+    const mutex = raw.places.mutex[raw.waits.place[i]];
+    spread(mutex ? lane.lock : lane.blocked, from, step, low, high, raw.waits.ns[i]);
+  }
+  return lanes;
+}
+
+/** Threads with the most activity first: CPU time, then waits for locks. */
+export function orderThreads(data: Data): Thread[] {
+  const weight = new Map<number, number>();
+  const { samples, waits, places } = data.raw;
+  for (let i = 0; i < samples.thread.length; i++)
+    weight.set(
+      samples.thread[i],
+      (weight.get(samples.thread[i]) ?? 0) + samples.samples[i] * data.sampleNs,
+    );
+  for (let i = 0; i < waits.thread.length; i++)
+    if (places.mutex[waits.place[i]])
+      weight.set(waits.thread[i], (weight.get(waits.thread[i]) ?? 0) + waits.ns[i]);
+  const main = data.report.pid;
+  return [...data.threads].sort((a, b) => {
+    if (a.tid === main || b.tid === main) return a.tid === main ? -1 : 1;
+    return (weight.get(b.tid) ?? 0) - (weight.get(a.tid) ?? 0) || a.tid - b.tid;
+  });
+}
+
+/** What thread TID did at NS, in words. */
+export function stateAt(data: Data, tid: number, ns: number): string {
+  const { raw } = data;
+  for (let i = 0; i < raw.samples.thread.length; i++) {
+    if (raw.samples.thread[i] !== tid) continue;
+    const length = raw.samples.samples[i] * data.sampleNs;
+    if (data.samples.from[i] - length <= ns && ns < data.samples.from[i]) {
+      const fn = data.owner(raw.samples.stack[i]);
+      return fn ? `running ${fn.name}` : "running";
+    }
+  }
+  for (let i = 0; i < raw.waits.thread.length; i++) {
+    if (raw.waits.thread[i] !== tid || ns < data.waits.from[i] || ns >= data.waits.to[i]) continue;
+    const p = raw.waits.place[i];
+    const fn = data.owner(raw.places.stack[p]);
+    const text = waitText(data, {
+      call: data.text(raw.places.call[p]),
+      what: data.text(raw.places.what[p]),
+      futex: data.text(raw.places.futex[p]),
+      owner: raw.places.owner[p],
+      mutex: raw.places.mutex[p] === 1,
+    });
+    return fn ? `${text}, in ${fn.name}` : text;
+  }
+  return "not sampled";
+}
+
+/** "waits for the lock queue+0x28, held by worker 42". */
+export function waitText(
+  data: Data,
+  w: Pick<WaitSum, "call" | "what" | "futex" | "owner" | "mutex">,
+): string {
+  if (w.mutex) {
+    const held = w.owner ? `, held by ${data.threadName(w.owner)}` : "";
+    return `waits for the lock ${w.futex}${held}`;
+  }
+  if (w.what) return `blocked in ${w.call} of ${w.what}`;
+  if (w.futex) return `blocked in ${w.call} at ${w.futex}`;
+  return w.call ? `blocked in ${w.call}` : "blocked";
+}

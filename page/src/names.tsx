@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+//
+// Parts that several views share: names of functions, stacks, and groups of buttons.
+import { Data, Fn, Section } from "./data";
+import { place, shortName } from "./format";
+
+export interface ViewProps {
+  data: Data;
+  pattern: RegExp | null;
+  ownOnly: boolean;
+  onSearch: (text: string) => void;
+}
+
+export function exactly(name: string): string {
+  return `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
+}
+
+export function FunctionName({ fn, onSearch }: { fn: Fn; onSearch?: (text: string) => void }) {
+  const name = (
+    <span class={fn.own ? "name own" : "name"} title={fn.name}>
+      {shortName(fn.name)}
+    </span>
+  );
+  if (!onSearch) return name;
+  return (
+    <button type="button" class="link" onClick={() => onSearch(exactly(fn.name))}>
+      {name}
+    </button>
+  );
+}
+
+export function Place({ fn }: { fn: Fn }) {
+  return (
+    <span class="place" title={fn.file ? `${fn.file}:${fn.line}` : fn.library}>
+      {place(fn.file, fn.line, fn.library)}
+    </span>
+  );
+}
+
+/** A stack of the data, innermost first. */
+export function Stack({ data, stack }: { data: Data; stack: number }) {
+  const rows = [];
+  for (let n = stack; n; n = data.parent[n]) {
+    const frame = data.frame[n];
+    const fn = data.functions[data.frameFn[frame]];
+    rows.push({ fn, line: data.raw.frames.line[frame], file: fn.file });
+  }
+  if (!rows.length) return <p class="dim">The stack could not be read.</p>;
+  return (
+    <ol class="stack">
+      {rows.map((r, i) => (
+        <li key={i} class={r.fn.own ? "own" : ""}>
+          <code>{r.fn.name}</code> <span class="dim">{place(r.file, r.line, r.fn.library)}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+/** The frames of a part of the report. */
+export function Frames({ frames }: { frames: Section[] | undefined }) {
+  if (!frames?.length) return <p class="dim">The stack could not be read.</p>;
+  return (
+    <ol class="stack">
+      {frames.map((f, i) => (
+        <li key={i}>
+          <code>
+            {f.function ?? `${f.module ?? ""}${f.offset ? `+${f.offset}` : (f.pc ?? "")}`}
+          </code>{" "}
+          <span class="dim">{place(f.file ?? "", f.line ?? 0, f.module ?? "")}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+interface ChoiceProps<T extends string> {
+  label: string;
+  values: readonly (readonly [T, string])[];
+  value: T;
+  onChange: (value: T) => void;
+}
+
+export function Choice<T extends string>({ label, values, value, onChange }: ChoiceProps<T>) {
+  return (
+    <div class="choice" role="group" aria-label={label}>
+      {values.map(([key, text]) => (
+        <button key={key} type="button" aria-pressed={key === value} onClick={() => onChange(key)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}

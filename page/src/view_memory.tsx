@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+//
+// Allocations: live at the peak or at a chosen moment, never freed, temporary, and what was allocated
+// in the range.
+import { useMemo, useState } from "preact/hooks";
+import { bytes, count, percent, seconds } from "./format";
+import {
+  byOwner,
+  Filter,
+  isExact,
+  isWhole,
+  matches,
+  memoryAmounts,
+  MemoryMode,
+  total,
+} from "./model";
+import { Choice, FunctionName, Place, ViewProps } from "./names";
+import { Table } from "./table";
+import { FORMS, TreeForm, TreeView } from "./tree_view";
+
+type Form = "table" | TreeForm;
+
+const TEXT: Record<MemoryMode, string> = {
+  peak: "live at the peak",
+  live: "live at the chosen moment",
+  allocated: "allocated in the range",
+  kept: "allocated in the range and live at its end",
+  leaked: "allocated in the range and never freed",
+  temporary: "allocated in the range and freed by the thread's next call",
+};
+
+export function MemoryView(props: ViewProps & { filter: Filter; moment: number }) {
+  const { data, filter, moment, pattern, ownOnly } = props;
+  const malloc = data.report.malloc ?? {};
+  const modes: [MemoryMode, string][] = [["peak", "Peak"]];
+  if (data.raw.blocks.from.length) modes.push(["live", "At a moment"]);
+  if (malloc.allocated) modes.push(["allocated", "Allocated"]);
+  if (malloc.allocated && !isWhole(filter.range)) modes.push(["kept", "Still live"]);
+  modes.push(["leaked", "Never freed"]);
+  if (malloc.temporary !== undefined && data.raw.blocks.from.length)
+    modes.push(["temporary", "Temporary"]);
+  const [chosen, setMode] = useState<MemoryMode | null>(null);
+  const [form, setForm] = useState<Form>("table");
+  const first = isWhole(filter.range) ? "peak" : malloc.allocated ? "allocated" : "leaked";
+  const mode = chosen && modes.some(([m]) => m === chosen) ? chosen : first;
+  const amounts = useMemo(
+    () => memoryAmounts(data, filter, mode, moment),
+    [data, filter, mode, moment],
+  );
+  const owners = useMemo(() => byOwner(data, amounts), [data, amounts]);
+  const whole = total(amounts.bytes);
+  const when = mode === "peak" ? malloc.peak_ns : mode === "live" ? moment : undefined;
+  const step = data.raw.blocks.unit_ns;
+  const toFlame = (text: string) => {
+    props.onSearch(text);
+    setForm("flame");
+  };
+  return (
+    <>
+      <div class="bar">
+        <Choice label="Blocks" values={modes} value={mode} onChange={setMode} />
+        <Choice
+          label="Form"
+          values={[["table", "Functions"], ...FORMS] as const}
+          value={form}
+          onChange={setForm}
+        />
+      </div>
+      <p class="sum">
+        <span id="memory-bytes" data-bytes={whole}>
+          {bytes(whole)}
+        </span>{" "}
+        in {count(total(amounts.blocks))} blocks {TEXT[mode]}
+        {when !== undefined ? `, at ${seconds(when, 1e6)} s` : ""}
+        {malloc.sampled ? "; estimated from sampled blocks" : ""}
+        {mode === "peak" && !isWhole(filter.range) ? "; the peak is of the whole recording" : ""}
+        {!isExact(mode, filter) && mode !== "peak"
+          ? `; times are exact to ${step / 1e6 < 1.1 ? "1" : Math.round(step / 1e6)} ms`
+          : ""}
+      </p>
+      {form === "table" ? (
+        <Table
+          caption={`Memory by function: ${TEXT[mode]}`}
+          rows={owners.filter(
+            (o) => (!ownOnly || o.fn.own) && (!pattern || matches(o.fn, pattern)),
+          )}
+          name={(r) => r.fn.name}
+          columns={[
+            {
+              title: "function",
+              cell: (r) => <FunctionName fn={r.fn} onSearch={toFlame} />,
+              value: (r) => r.fn.name,
+            },
+            {
+              title: "bytes",
+              number: true,
+              cell: (r) => bytes(r.bytes),
+              value: (r) => r.bytes,
+              share: (r) => r.bytes / whole,
+            },
+            {
+              title: "share",
+              number: true,
+              cell: (r) => percent(r.bytes, whole),
+              value: (r) => r.bytes,
+            },
+            { title: "blocks", number: true, cell: (r) => count(r.blocks), value: (r) => r.blocks },
+            { title: "stacks", number: true, cell: (r) => count(r.stacks), value: (r) => r.stacks },
+            { title: "place", cell: (r) => <Place fn={r.fn} />, value: (r) => r.fn.file },
+          ]}
+        />
+      ) : (
+        <TreeView
+          {...props}
+          weights={amounts.bytes}
+          form={form}
+          amount={bytes}
+          label={`Memory ${TEXT[mode]}, by call`}
+        />
+      )}
+    </>
+  );
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT
+//
+// Drives a page in headless Chromium as a user does, and compares its figures with the report.
+// usage: node browser.mjs CHROMIUM PAGE REPORT.json CHECK…     the checks are the functions below
+// Prints a line for each failure; exit 1 if there is one.
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+
+const [executablePath, path, reportPath, ...wanted] = process.argv.slice(2);
+const report = JSON.parse(readFileSync(reportPath, "utf8"));
+const axeSource = readFileSync(
+  createRequire(import.meta.url).resolve("axe-core/axe.min.js"),
+  "utf8",
+);
+let failures = 0;
+
+function check(good, what) {
+  if (good) return;
+  failures++;
+  console.log(`failed: ${what}`);
+}
+
+function equal(found, expected, what) {
+  const [a, b] = [JSON.stringify(found), JSON.stringify(expected)];
+  check(a === b, `${what}: ${a}, expected ${b}`);
+}
+
+const number = (text) => Number(text.replace(/[^0-9.]/g, ""));
+const tab = (page, name) => page.click(`#tab-${name}`);
+const press = (page, group, name) =>
+  page.click(`#panel [aria-label="${group}"] button:text-is("${name}")`);
+
+/** The rows of the first table of the view: the title of the name, and the texts of the cells. */
+async function rows(page) {
+  for (;;) {
+    const more = page.locator('#panel .table > button:has-text("more of")').first();
+    if (!(await more.count())) break;
+    await more.click();
+  }
+  return page.$$eval("#panel table >> nth=0 >> tbody tr", (all) =>
+    all.map((row) => ({
+      name: row.querySelector(".name")?.title ?? "",
+      cells: [...row.cells].map((c) => c.textContent),
+    })),
+  );
+}
+
+// ---- the checks --------------------------------------------------------------------------------
+
+const checks = {
+  /** The figures of a whole recording. */
+  async figures(page) {
+    if (report.sample?.samples) await cpuFigures(page);
+    if (report.malloc?.events) await memoryFigures(page);
+    if (report.waits?.time_ns) await waitFigures(page);
+    if (report.stalls?.stalls?.length) {
+      await tab(page, "stalls");
+      equal(number(await page.textContent("#stall-count")), report.stalls.stalls.length, "stalls");
+    }
+    if (report.trace?.calls) {
+      await tab(page, "calls");
+      equal(number(await page.textContent("#call-count")), report.trace.calls, "calls");
+      const shown = (await rows(page)).map((r) => [r.cells[0], number(r.cells[1])]);
+      equal(shown.length, report.trace.functions.length, "traced functions");
+    }
+    if (report.audit?.findings?.length) {
+      await tab(page, "audit");
+      equal(number(await page.textContent("#audit-count")), report.audit.findings.length, "audit");
+    }
+    equal(
+      await page.$$eval(".why > li > p:first-child", (all) => all.map((p) => p.textContent)),
+      report.why.findings.map((f) => f.sentence),
+      "the sentences",
+    );
+  },
+
+  /** Two ranges that touch add up to the whole, by the fields and by dragging. */
+  async ranges(page) {
+    await tab(page, "cpu");
+    const samples = async () => number(await page.textContent("#cpu-samples"));
+    const whole = await samples();
+    const middle = String(report.duration_ns / 2e9);
+    const [from, to] = [page.getByLabel("from"), page.getByLabel("to", { exact: true })];
+    await to.fill(middle);
+    await to.blur();
+    const first = await samples();
+    await page.click('button:text-is("Select all")');
+    await from.fill(middle);
+    await from.blur();
+    const second = await samples();
+    equal(first + second, whole, "samples of two ranges");
+    check(first < whole, "a range has fewer samples");
+    await page.click('button:text-is("Select all")');
+    equal(await samples(), whole, "samples after 'Select all'");
+    const box = await page.locator(".timeline canvas").boundingBox();
+    const y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width * 0.6, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.95, y, { steps: 4 });
+    await page.mouse.up();
+    check((await samples()) < whole, "dragging selects a range");
+    if (report.malloc?.allocated && (await page.locator("#tab-memory").count())) {
+      await tab(page, "memory");
+      await press(page, "Blocks", "Still live");
+      const kept = Number(await page.getAttribute("#memory-bytes", "data-bytes"));
+      await press(page, "Blocks", "Allocated");
+      const allocated = Number(await page.getAttribute("#memory-bytes", "data-bytes"));
+      check(kept <= allocated, "more is live than was allocated in the range");
+      check(allocated < report.malloc.allocated.bytes, "a range has fewer bytes");
+    }
+    await page.click('button:text-is("Zoom in")');
+    await page.click('button:text-is("Zoom out")');
+  },
+
+  /** A search narrows the table, marks the graph, and reports a wrong expression. */
+  async search(page) {
+    await tab(page, "cpu");
+    const field = page.getByLabel("Search");
+    const before = (await rows(page)).length;
+    const name = (await rows(page))[0].name;
+    await field.fill(`^${name.slice(0, 6).replace(/\W/g, ".")}`);
+    const after = await rows(page);
+    check(after.length > 0 && after.length <= before, "the search finds the first function");
+    await press(page, "Form", "Icicle");
+    await page.locator(".box.found").first().waitFor();
+    await field.fill("(");
+    check(await page.locator("#search-error").isVisible(), "a wrong expression is reported");
+    await field.fill("");
+  },
+
+  /** Each view in each form has content. */
+  async views(page) {
+    await eachForm(page, "#panel .box, #panel tbody tr");
+  },
+
+  /** Each view in each form has content, or says that there is none. */
+  async forms(page) {
+    await eachForm(page, "#panel .box, #panel tbody tr, #panel .empty");
+  },
+
+  /** Without a mouse: the time line, the tabs, a graph, and its zoom. */
+  async keyboard(page) {
+    const focused = () =>
+      page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? "");
+    for (let i = 0; i < 30 && !(await focused()).startsWith("Time line"); i++)
+      await page.keyboard.press("Tab");
+    check((await focused()).startsWith("Time line"), "Tab reaches the time line");
+    for (let i = 0; i < 10; i++) await page.keyboard.press("ArrowRight");
+    for (let i = 0; i < 20; i++) await page.keyboard.press("Shift+ArrowRight");
+    check(
+      await page.locator('button:text-is("Select all")').isEnabled(),
+      "Shift and arrows select a range",
+    );
+    check((await page.textContent("#timeline-hint")).includes(" s"), "the cursor is described");
+    await page.keyboard.press("Escape");
+    check(await page.locator('button:text-is("Select all")').isDisabled(), "Escape selects all");
+    const role = () => page.evaluate(() => document.activeElement.getAttribute("role"));
+    for (let i = 0; i < 30 && (await role()) !== "tab"; i++) await page.keyboard.press("Tab");
+    equal(await role(), "tab", "Tab reaches the views");
+    const tabs = await page.locator("[role=tab]").count();
+    for (let i = 0; i < tabs; i++) await page.keyboard.press("ArrowRight");
+    equal(
+      await page.getAttribute("[role=tab] >> nth=0", "aria-selected"),
+      "true",
+      "the views wrap",
+    );
+    await tab(page, "cpu");
+    await page.focus('#panel [aria-label="Form"] button >> nth=2');
+    await page.keyboard.press("Enter");
+    for (let i = 0; i < 10 && (await role()) !== "treeitem"; i++) await page.keyboard.press("Tab");
+    equal(await role(), "treeitem", "Tab reaches the graph");
+    const outer = await focused();
+    await page.keyboard.press("ArrowDown");
+    const inner = await focused();
+    check(inner && inner !== outer, "an arrow moves to the callee");
+    await page.keyboard.press("Enter");
+    check(
+      await page.locator('button:text-is("Whole graph")').isVisible(),
+      "Enter zooms into a function",
+    );
+    await page.keyboard.press("Escape");
+    equal(await page.locator('button:text-is("Whole graph")').count(), 0, "Escape zooms out");
+  },
+
+  /** Nothing is wider than the screen of a phone, nor lost on a wide one. */
+  async sizes(page) {
+    for (const [width, height] of [
+      [320, 640],
+      [3840, 2160],
+    ]) {
+      await page.setViewportSize({ width, height });
+      for (const name of await page.$$eval("[role=tab]", (all) => all.map((t) => t.id.slice(4)))) {
+        await tab(page, name);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        check(wide <= width, `the view ${name} is ${wide} wide on a screen of ${width}`);
+      }
+    }
+  },
+
+  /** axe-core finds nothing serious in any view, light or dark. */
+  async accessibility(page) {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      for (const name of await page.$$eval("[role=tab]", (all) => all.map((t) => t.id.slice(4)))) {
+        await tab(page, name);
+        await axe(page, `${name}, ${colorScheme}`);
+        if (name !== "cpu") continue;
+        await press(page, "Form", "Icicle");
+        await axe(page, `icicle, ${colorScheme}`);
+      }
+    }
+  },
+
+  /** The totals of two recordings; the report is that of `sonde diff --json` for the peak. */
+  async changes(page) {
+    await tab(page, "diff");
+    await press(page, "Measure", "Peak");
+    const value = async (id) => Number(await page.getAttribute(id, "data-value"));
+    equal(await value("#diff-old"), report.old, "bytes at the old peak");
+    equal(await value("#diff-new"), report.new, "bytes at the new peak");
+    for (const form of ["Icicle", "Flame graph", "Functions"]) {
+      await press(page, "Form", form);
+      await page.locator("#panel .box, #panel tbody tr").first().waitFor();
+      await axe(page, `changes as ${form}`);
+    }
+  },
+
+  /** The page can be opened. The console is checked for all. */
+  async opens(page) {
+    check((await page.title()).endsWith("– sonde"), "the title");
+  },
+};
+
+async function eachForm(page, content) {
+  for (const name of await page.$$eval("[role=tab]", (all) => all.map((t) => t.id.slice(4)))) {
+    await tab(page, name);
+    const forms = await page.$$eval('#panel [aria-label="Form"] button', (all) =>
+      all.map((b) => b.textContent),
+    );
+    for (const form of forms) {
+      await press(page, "Form", form);
+      await page
+        .locator(content)
+        .first()
+        .waitFor({ timeout: 10000 })
+        .catch(() => check(false, `the view ${name} as ${form} is empty`));
+    }
+  }
+}
+
+async function axe(page, where) {
+  await page.evaluate(axeSource);
+  const { violations } = await page.evaluate(() => window.axe.run());
+  for (const v of violations)
+    if (v.impact === "serious" || v.impact === "critical")
+      check(false, `${where}: ${v.id}: ${v.help}: ${v.nodes[0].html.slice(0, 160)}`);
+}
+
+async function cpuFigures(page) {
+  await tab(page, "cpu");
+  equal(number(await page.textContent("#cpu-samples")), report.sample.samples, "samples");
+  const shown = new Map();
+  for (const r of await rows(page)) {
+    const figures = [number(r.cells[5])];
+    shown.set(r.name, [...(shown.get(r.name) ?? []), ...figures]);
+  }
+  for (const f of report.sample.functions)
+    check(
+      shown.get(f.function)?.includes(f.total),
+      `total samples of ${f.function}: ${shown.get(f.function)}, expected ${f.total}`,
+    );
+}
+
+async function memoryFigures(page) {
+  const { malloc } = report;
+  await tab(page, "memory");
+  const bytes = async (mode) => {
+    await press(page, "Blocks", mode);
+    return Number(await page.getAttribute("#memory-bytes", "data-bytes"));
+  };
+  equal(await bytes("Peak"), malloc.peak.bytes, "bytes at the peak");
+  equal(await bytes("Never freed"), malloc.live.bytes, "bytes that were never freed");
+  if (malloc.allocated) equal(await bytes("Allocated"), malloc.allocated.bytes, "allocated bytes");
+  if (malloc.temporary && !malloc.sampled) {
+    await bytes("Temporary");
+    const text = await page.textContent("#panel .sum");
+    equal(number(/in ([\d,]+) blocks/.exec(text)[1]), malloc.temporary, "temporary allocations");
+  }
+  await bytes("Peak");
+  const shown = new Map((await rows(page)).map((r) => [r.name, number(r.cells[3])]));
+  for (const f of malloc.functions)
+    if (f.peak.bytes)
+      equal(shown.get(f.function), f.peak.blocks, `blocks of ${f.function} at the peak`);
+}
+
+async function waitFigures(page) {
+  await tab(page, "waits");
+  const shown = Number(await page.getAttribute("#wait-time", "data-ns"));
+  const expected = report.waits.time_ns;
+  /* The report rounds each wait down to a nanosecond. */
+  const most = report.waits.waits.length + 1;
+  check(Math.abs(shown - expected) <= most, `blocked time: ${shown}, expected ${expected}`);
+}
+
+// ---- the browser -------------------------------------------------------------------------------
+
+const browser = await chromium.launch({
+  executablePath,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+for (const name of wanted) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const page = await context.newPage();
+  page.on("console", (m) => {
+    if (m.type() === "error" || m.type() === "warning") check(false, `console: ${m.text()}`);
+  });
+  page.on("pageerror", (e) => check(false, `error: ${e.message}`));
+  page.on("request", (r) => {
+    if (!r.url().startsWith(`file://`)) check(false, `the page asks for ${r.url()}`);
+  });
+  await page.goto(`file://${path}`);
+  try {
+    await page.waitForSelector("html[data-ready]", { state: "attached" });
+    await checks[name](page);
+  } catch (error) {
+    check(false, `${name}: ${error.message}`);
+  }
+  await context.close();
+}
+await browser.close();
+process.exit(failures ? 1 : 0);

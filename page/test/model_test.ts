@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+//
+// The figures of the views, of a small recording whose figures are known.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { Data } from "../src/data";
+import { changeOf, diffRows, diffTree } from "../src/diff";
+import { bytes, duration, percent, shortName } from "../src/format";
+import {
+  byOwner,
+  compile,
+  cpuWeights,
+  Filter,
+  functionSums,
+  matches,
+  memoryAmounts,
+  mergedTree,
+  timeTree,
+  total,
+  waitSums,
+  WHOLE,
+} from "../src/model";
+
+/* main calls work and work calls libc's sort; main calls idle. Stacks: 1 main, 2 main work,
+ * 3 main work sort, 4 main idle, 5 main work (another line). */
+function recording(): Data {
+  return new Data({
+    version: 1,
+    report: {
+      pid: 7,
+      duration_ns: 10e6,
+      sample: { samples: 10, cpu_time: { sampled_ns: 10e6 } },
+      wall: { threads: [{ tid: 7, name: "main", blocked_ns: 4e6 }] },
+      malloc: { allocated: { blocks: 3, bytes: 600 }, temporary: 1 },
+    },
+    strings: ["", "main", "work", "sort", "idle", "app", "libc.so.6", "app.c", "futex", "0x10"],
+    frames: {
+      function: [0, 1, 2, 3, 4, 2],
+      file: [0, 7, 7, 0, 7, 7],
+      line: [0, 1, 2, 0, 4, 9],
+      library: [0, 5, 5, 6, 5, 5],
+      flags: [0, 1, 1, 2, 1, 1],
+    },
+    stacks: { parent: [0, 0, 1, 2, 1, 1], frame: [0, 1, 2, 3, 4, 5] },
+    threads: { tid: [7, 8], name: [1, 2] },
+    samples: {
+      unit_ns: 1000,
+      from: [1000, 1000, 1000, 1000],
+      thread: [7, 7, 7, 8],
+      stack: [3, 5, 4, 2],
+      samples: [4, 3, 2, 1],
+    },
+    waits: {
+      unit_ns: 1000,
+      from: [0, 4000],
+      length: [2000, 2000],
+      thread: [7, 7],
+      place: [0, 1],
+      samples: [2, 2],
+      ns: [1e6, 1e6],
+    },
+    queued: { unit_ns: 1000, from: [], length: [], thread: [], run_ns: [], queued_ns: [] },
+    places: {
+      stack: [4, 2],
+      call: [8, 8],
+      what: [0, 0],
+      futex: [9, 9],
+      owner: [0, 8],
+      mutex: [0, 1],
+    },
+    blocks: {
+      unit_ns: 1e6,
+      from: [1, 1, 2],
+      length: [-1, 3, 0],
+      thread: [7, 7, 8],
+      stack: [3, 4, 2],
+      temporary: [0, 0, 1],
+      blocks_256: [256, 256, 256],
+      bytes: [100, 200, 300],
+    },
+    block_totals: {
+      stack: [3, 4, 2],
+      allocated: [1, 1, 1],
+      allocated_bytes: [100, 200, 300],
+      peak: [1, 1, 1],
+      peak_bytes: [100, 200, 300],
+      live: [1, 0, 0],
+      live_bytes: [100, 0, 0],
+      temporary: [0, 0, 1],
+    },
+    heap: { unit_ns: 1000, points: [1000, 300, 300, 4000, 600, 300] },
+    marks: { ns: [], thread: [], name: [] },
+    calls: { ns: [], thread: [], name: [] },
+    stall_stacks: [],
+  });
+}
+
+const all: Filter = { range: WHOLE, tid: 0, library: "" };
+const data = recording();
+const sums = (filter: Filter) =>
+  Object.fromEntries(
+    functionSums(data, cpuWeights(data, filter)).map((s) => [s.fn.name, [s.self, s.own, s.total]]),
+  );
+
+test("functions count once a stack, at all of their lines", () => {
+  assert.deepEqual(sums(all), {
+    main: [0, 0, 10],
+    work: [4, 8, 8],
+    sort: [4, 0, 4],
+    idle: [2, 2, 2],
+  });
+});
+
+test("ranges that touch add up to the whole", () => {
+  const cut = 2.5e6;
+  const first = total(cpuWeights(data, { ...all, range: { from: 0, to: cut } }));
+  const second = total(cpuWeights(data, { ...all, range: { from: cut, to: Infinity } }));
+  assert.deepEqual([first, second], [7, 3]);
+});
+
+test("filters by thread and by library", () => {
+  assert.equal(total(cpuWeights(data, { ...all, tid: 8 })), 1);
+  assert.equal(total(cpuWeights(data, { ...all, library: "libc.so.6" })), 4);
+});
+
+test("a tree holds each path once", () => {
+  const weights = cpuWeights(data, all);
+  const root = mergedTree(data, weights, { reversed: false, ownOnly: false });
+  assert.equal(root.weight, 10);
+  const main = root.children[0];
+  assert.deepEqual(
+    main.children.map((n) => [n.fn!.name, n.weight, n.self]),
+    [
+      ["work", 8, 4],
+      ["idle", 2, 2],
+    ],
+  );
+  const callers = mergedTree(data, weights, { reversed: true, ownOnly: false });
+  assert.deepEqual(
+    callers.children.map((n) => [n.fn!.name, n.weight]),
+    [
+      ["sort", 4],
+      ["work", 4],
+      ["idle", 2],
+    ],
+  );
+  const own = mergedTree(data, weights, { reversed: false, ownOnly: true });
+  assert.equal(own.children[0].children[0].children.length, 0);
+});
+
+test("in the order of time a call that comes back is a new node", () => {
+  const root = timeTree(data, { ...all, tid: 7 }, { reversed: false, ownOnly: false });
+  assert.deepEqual(
+    root.children[0].children.map((n) => [n.fn!.name, n.weight]),
+    [
+      ["work", 7],
+      ["idle", 2],
+    ],
+  );
+});
+
+test("blocks at a moment, kept, never freed and temporary", () => {
+  const of = (mode: Parameters<typeof memoryAmounts>[2], range = WHOLE, moment = 0) =>
+    total(memoryAmounts(data, { ...all, range }, mode, moment).bytes);
+  assert.equal(of("peak"), 600);
+  assert.equal(of("allocated"), 600);
+  assert.equal(of("leaked"), 100);
+  assert.equal(of("temporary"), 300);
+  assert.equal(of("live", WHOLE, 2e6), 300);
+  assert.equal(of("live", WHOLE, 9e6), 100);
+  assert.equal(of("allocated", { from: 0, to: 3e6 }), 300);
+  assert.equal(of("kept", { from: 0, to: 3e6 }), 300);
+  assert.equal(of("kept", { from: 0, to: 8e6 }), 100);
+});
+
+test("the innermost function of the program owns a stack", () => {
+  const owners = byOwner(data, memoryAmounts(data, all, "peak", 0));
+  assert.deepEqual(
+    owners.map((o) => [o.fn.name, o.bytes]),
+    [
+      ["work", 400],
+      ["idle", 200],
+    ],
+  );
+});
+
+test("waits get the blocked time that the kernel counted", () => {
+  const waits = waitSums(data, all);
+  assert.deepEqual(
+    waits.map((w) => [w.ns, w.mutex, w.owner]),
+    [
+      [2e6, false, 0],
+      [2e6, true, 8],
+    ],
+  );
+  const half = waitSums(data, { ...all, range: { from: 1e6, to: 3e6 } });
+  assert.deepEqual(
+    half.map((w) => w.ns),
+    [1e6],
+  );
+});
+
+test("differences pair functions by name and library", () => {
+  const later = recording();
+  later.raw.samples.samples[2] = 7; // idle
+  assert.deepEqual(
+    diffRows(data, later, "cpu").map((r) => [r.fn.name, r.before, r.after]),
+    [
+      ["idle", 2, 7],
+      ["work", 8, 8],
+    ],
+  );
+  const { root, before } = diffTree(data, later, "cpu", { reversed: false, ownOnly: false });
+  const idle = root.children[0].children.find((n) => n.fn!.name === "idle")!;
+  assert.deepEqual([before.get(root), before.get(idle), idle.weight], [10, 2, 7]);
+  assert.equal(changeOf(2, 7, 15), "more");
+  assert.equal(changeOf(7, 2, 15), "less");
+  assert.equal(changeOf(100, 104, 200), "same");
+});
+
+test("search", () => {
+  assert.equal(compile("("), null);
+  assert.ok(matches(data.functions[1], compile("WOR".toLowerCase())!));
+  assert.ok(!matches(data.functions[1], compile("WOR")!));
+});
+
+test("units", () => {
+  assert.equal(duration(1234567), "1.23 ms");
+  assert.equal(bytes(15300000), "15.3 MB");
+  assert.equal(percent(1, 8), "12.5 %");
+  const long =
+    "std::vector<std::pair<int, std::string>, std::allocator<int>>::push_back(int const&)";
+  assert.equal(shortName(long), "std::vector<…>::push_back");
+});

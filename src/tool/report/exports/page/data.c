@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Tables are objects of columns, and a time is the difference from the row before: this compresses
+ * to a third of an array of objects. Numbers of stacks are nodes of the table "stacks".
+ */
+#include "report/exports/page/data.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "report/json.h"
+
+typedef struct writer {
+  const page_source_t *source;
+  page_names_t names;
+  page_stream_t *out;
+} writer_t;
+
+/* ---- columns ------------------------------------------------------------------------------ */
+
+/* The number of row I in a column; CONTEXT is of the column. */
+typedef int64_t cell_t(writer_t *w, const void *context, size_t i);
+
+static void put_column(writer_t *w, const char *name, size_t count, cell_t *cell,
+                       const void *context) {
+  page_put(w->out, "\"");
+  page_put(w->out, name);
+  page_put(w->out, "\":[");
+  for (size_t i = 0; i < count; i++) {
+    if (i) page_put(w->out, ",");
+    page_put_number(w->out, cell(w, context, i));
+  }
+  page_put(w->out, "]");
+}
+
+static void next_column(writer_t *w, const char *name, size_t count, cell_t *cell,
+                        const void *context) {
+  page_put(w->out, ",");
+  put_column(w, name, count, cell, context);
+}
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+static const page_row_t *row_at(const void *rows, size_t i) {
+  return &((const page_rows_t *)rows)->items[i];
+}
+
+static int64_t row_from(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  return (int64_t)(row_at(rows, i)->from - (i ? row_at(rows, i - 1)->from : 0));
+}
+
+/* -1: never ended */
+static int64_t row_length(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  const page_row_t *r = row_at(rows, i);
+  return r->to == PAGE_NEVER ? -1 : (int64_t)(r->to - r->from);
+}
+
+static int64_t row_stack(writer_t *w, const void *rows, size_t i) {
+  return page_stack(&w->names, row_at(rows, i)->place);
+}
+
+static int64_t row_place(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  return row_at(rows, i)->place;
+}
+
+static int64_t row_thread(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  return row_at(rows, i)->thread;
+}
+
+/* Of blocks the thread is a stream. */
+static int64_t row_stream(writer_t *w, const void *rows, size_t i) {
+  const record_thread_t *t = reader_thread(w->source->report->reader, row_at(rows, i)->thread);
+  return t ? t->tid : 0;
+}
+
+static int64_t row_kind(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  return row_at(rows, i)->kind;
+}
+
+static int64_t row_count(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  return (int64_t)row_at(rows, i)->count;
+}
+
+static int64_t row_amount(writer_t *w, const void *rows, size_t i) {
+  (void)w;
+  return (int64_t)row_at(rows, i)->amount;
+}
+
+static void begin_rows(writer_t *w, const char *name, const page_rows_t *rows) {
+  page_put(w->out, ",\"");
+  page_put(w->out, name);
+  page_put(w->out, "\":{\"unit_ns\":");
+  page_put_number(w->out, (int64_t)rows->unit_ns);
+  next_column(w, "from", rows->count, row_from, rows);
+}
+
+static void put_samples(writer_t *w, const page_rows_t *rows) {
+  begin_rows(w, "samples", rows);
+  next_column(w, "thread", rows->count, row_thread, rows);
+  next_column(w, "stack", rows->count, row_stack, rows);
+  next_column(w, "samples", rows->count, row_count, rows);
+  page_put(w->out, "}");
+}
+
+static void put_waits(writer_t *w, const page_rows_t *rows) {
+  begin_rows(w, "waits", rows);
+  next_column(w, "length", rows->count, row_length, rows);
+  next_column(w, "thread", rows->count, row_thread, rows);
+  next_column(w, "place", rows->count, row_place, rows);
+  next_column(w, "samples", rows->count, row_count, rows);
+  next_column(w, "ns", rows->count, row_amount, rows);
+  page_put(w->out, "}");
+}
+
+static void put_queued(writer_t *w, const page_rows_t *rows) {
+  begin_rows(w, "queued", rows);
+  next_column(w, "length", rows->count, row_length, rows);
+  next_column(w, "thread", rows->count, row_thread, rows);
+  next_column(w, "run_ns", rows->count, row_count, rows);
+  next_column(w, "queued_ns", rows->count, row_amount, rows);
+  page_put(w->out, "}");
+}
+
+static void put_blocks(writer_t *w, const page_rows_t *rows) {
+  begin_rows(w, "blocks", rows);
+  next_column(w, "length", rows->count, row_length, rows);
+  next_column(w, "thread", rows->count, row_stream, rows);
+  next_column(w, "stack", rows->count, row_stack, rows);
+  next_column(w, "temporary", rows->count, row_kind, rows);
+  next_column(w, "blocks_256", rows->count, row_count, rows);
+  next_column(w, "bytes", rows->count, row_amount, rows);
+  page_put(w->out, "}");
+}
+
+/* ---- places of waits ---------------------------------------------------------------------- */
+
+static const page_place_t *place_at(const void *events, size_t i) {
+  return &((const page_events_t *)events)->places.items[i];
+}
+
+static int64_t place_stack(writer_t *w, const void *events, size_t i) {
+  return page_stack(&w->names, place_at(events, i)->stack);
+}
+
+static int64_t place_call(writer_t *w, const void *events, size_t i) {
+  return page_text(&w->names, place_at(events, i)->call);
+}
+
+static int64_t place_what(writer_t *w, const void *events, size_t i) {
+  return page_text(&w->names, place_at(events, i)->what);
+}
+
+/* The variable at the address of the futex if it has a name, else the address. */
+static int64_t place_futex(writer_t *w, const void *events, size_t i) {
+  char text[256] = "";
+  uint64_t address = place_at(events, i)->address;
+  if (address && !frame_names_variable(w->source->report->names, address, text, sizeof text))
+    snprintf(text, sizeof text, "0x%" PRIx64, address);
+  return page_text(&w->names, text);
+}
+
+static int64_t place_owner(writer_t *w, const void *events, size_t i) {
+  (void)w;
+  return place_at(events, i)->owner;
+}
+
+static int64_t place_mutex(writer_t *w, const void *events, size_t i) {
+  (void)w;
+  return place_at(events, i)->is_mutex;
+}
+
+static void put_places(writer_t *w) {
+  const page_events_t *e = w->source->events;
+  page_put(w->out, ",\"places\":{");
+  put_column(w, "stack", e->places.count, place_stack, e);
+  next_column(w, "call", e->places.count, place_call, e);
+  next_column(w, "what", e->places.count, place_what, e);
+  next_column(w, "futex", e->places.count, place_futex, e);
+  next_column(w, "owner", e->places.count, place_owner, e);
+  next_column(w, "mutex", e->places.count, place_mutex, e);
+  page_put(w->out, "}");
+}
+
+/* ---- stacks with blocks ------------------------------------------------------------------- */
+
+static int64_t total_stack(writer_t *w, const void *replay, size_t i) {
+  return page_stack(&w->names, ((const replay_t *)replay)->stacks[i].stack);
+}
+
+#define TOTAL_CELL(name, field)                                                                    \
+  static int64_t name(writer_t *w, const void *replay, size_t i) {                                 \
+    (void)w;                                                                                       \
+    return (int64_t)((const replay_t *)replay)->stacks[i].field;                                   \
+  }
+TOTAL_CELL(total_allocated, allocated.count)
+TOTAL_CELL(total_allocated_bytes, allocated.bytes)
+TOTAL_CELL(total_peak, at_peak.count)
+TOTAL_CELL(total_peak_bytes, at_peak.bytes)
+TOTAL_CELL(total_live, live.count)
+TOTAL_CELL(total_live_bytes, live.bytes)
+TOTAL_CELL(total_temporary, temporary)
+
+static void put_totals(writer_t *w) {
+  const replay_t *r = w->source->report->replay;
+  page_put(w->out, ",\"block_totals\":{");
+  put_column(w, "stack", r->stack_count, total_stack, r);
+  next_column(w, "allocated", r->stack_count, total_allocated, r);
+  next_column(w, "allocated_bytes", r->stack_count, total_allocated_bytes, r);
+  next_column(w, "peak", r->stack_count, total_peak, r);
+  next_column(w, "peak_bytes", r->stack_count, total_peak_bytes, r);
+  next_column(w, "live", r->stack_count, total_live, r);
+  next_column(w, "live_bytes", r->stack_count, total_live_bytes, r);
+  next_column(w, "temporary", r->stack_count, total_temporary, r);
+  page_put(w->out, "}");
+}
+
+/* ---- the curve of the live heap ----------------------------------------------------------- */
+
+static void put_curve(writer_t *w, const page_blocks_t *b) {
+  const char *comma = "";
+  page_put(w->out, ",\"heap\":{\"unit_ns\":");
+  page_put_number(w->out, (int64_t)b->curve_ns);
+  /* Triples: step, the largest value in it, the last one. */
+  page_put(w->out, ",\"points\":[");
+  for (int64_t i = 0; i < PAGE_CURVE; i++) {
+    if (!b->changed[i]) continue;
+    const int64_t point[] = {i, (int64_t)b->largest[i], (int64_t)b->last[i]};
+    for (int k = 0; k < 3; k++, comma = ",") {
+      page_put(w->out, comma);
+      page_put_number(w->out, point[k]);
+    }
+  }
+  page_put(w->out, "]}");
+}
+
+/* ---- marks, threads, stalls --------------------------------------------------------------- */
+
+static int64_t mark_time(writer_t *w, const void *marks, size_t i) {
+  (void)w;
+  return (int64_t)((const page_marks_t *)marks)->items[i].ns;
+}
+
+static int64_t mark_thread(writer_t *w, const void *marks, size_t i) {
+  (void)w;
+  return ((const page_marks_t *)marks)->items[i].tid;
+}
+
+static int64_t mark_name(writer_t *w, const void *marks, size_t i) {
+  return page_text(&w->names, ((const page_marks_t *)marks)->items[i].name);
+}
+
+static void put_marks(writer_t *w, const char *name, const page_marks_t *marks) {
+  page_put(w->out, ",\"");
+  page_put(w->out, name);
+  page_put(w->out, "\":{");
+  put_column(w, "ns", marks->count, mark_time, marks);
+  next_column(w, "thread", marks->count, mark_thread, marks);
+  next_column(w, "name", marks->count, mark_name, marks);
+  page_put(w->out, "}");
+}
+
+static int64_t thread_tid(writer_t *w, const void *threads, size_t i) {
+  (void)w;
+  return ((const record_thread_t *)threads)[i].tid;
+}
+
+static int64_t thread_name(writer_t *w, const void *threads, size_t i) {
+  return page_text(&w->names, ((const record_thread_t *)threads)[i].name);
+}
+
+static void put_threads(writer_t *w) {
+  size_t count;
+  const record_thread_t *threads = reader_threads(w->source->report->reader, &count);
+  page_put(w->out, ",\"threads\":{");
+  put_column(w, "tid", count, thread_tid, threads);
+  next_column(w, "name", count, thread_name, threads);
+  page_put(w->out, "}");
+}
+
+static size_t count_of_stalls(const stall_groups_t *groups) {
+  size_t count = 0;
+  for (size_t i = 0; i < groups->count; i++)
+    count += groups->items[i].count;
+  return count;
+}
+
+/* For each stall its number, then pairs of a stack and the time in ns that its samples represent.
+ */
+static void put_stall_stacks(writer_t *w, const stall_groups_t *groups) {
+  size_t count = count_of_stalls(groups);
+  page_put(w->out, ",\"stall_stacks\":[");
+  for (size_t i = 0; i < count; i++) {
+    const stall_t *stall = groups->stalls[i].stall;
+    page_put(w->out, i ? ",[" : "[");
+    page_put_number(w->out, (int64_t)stall->number);
+    for (size_t k = 0; k < stall->sample_count; k++) {
+      page_put(w->out, ",");
+      page_put_number(w->out, page_stack(&w->names, stall->samples[k].stack));
+      page_put(w->out, ",");
+      page_put_number(w->out, (int64_t)stall->samples[k].weight_ns);
+    }
+    page_put(w->out, "]");
+  }
+  page_put(w->out, "]");
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+bool page_data_write(const page_source_t *s, page_stream_t *out) {
+  writer_t w = {.source = s, .names = {.report = s->report}, .out = out};
+  page_names_start(&w.names);
+  page_put(out, "{\"version\":1,\"report\":");
+  page_put(out, json_print(s->sections, JSON_STYLE));
+  put_samples(&w, &s->events->samples);
+  put_waits(&w, &s->events->waits);
+  put_queued(&w, &s->events->queued);
+  put_places(&w);
+  put_blocks(&w, &s->blocks->rows);
+  put_totals(&w);
+  put_curve(&w, s->blocks);
+  put_marks(&w, "marks", &s->events->marks);
+  put_marks(&w, "calls", &s->events->calls);
+  put_threads(&w);
+  put_stall_stacks(&w, s->stalls);
+  page_put(out, ",");
+  page_names_write(&w.names, out);
+  page_put(out, "}");
+  bool good = !w.names.failed;
+  page_names_free(&w.names);
+  return good;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/exports/page/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* As the sections count functions (report/functions.c), so that a page shows the same figures. */
+enum { DEPTH_MAX = 4096 };
+
+/* ---- texts -------------------------------------------------------------------------------- */
+
+static uint64_t hash_of_text(const void *names, size_t i) {
+  return hash_text(HASH_START, ((const page_names_t *)names)->texts.items[i]);
+}
+
+uint32_t page_text(page_names_t *n, const char *text) {
+  uint32_t *slot;
+  if (!text) text = "";
+  if (n->failed || !hash_reserve(&n->text_index, n->texts.count, hash_of_text, n)) goto no_memory;
+  HASH_FIND(&n->text_index, hash_text(HASH_START, text), slot) {
+    if (!strcmp(n->texts.items[*slot - 1], text)) return *slot - 1;
+  }
+  char *copy = strdup(text), **item = copy ? ARRAY_ADD(n->texts) : NULL;
+  if (item) {
+    *item = copy;
+    *slot = (uint32_t)n->texts.count;
+    return *slot - 1;
+  }
+  free(copy);
+no_memory:
+  n->failed = true;
+  return 0;
+}
+
+/* ---- frames ------------------------------------------------------------------------------- */
+
+static uint64_t hash_of_page_frame(const page_frame_t *f) {
+  return hash_pair(hash_pair((uint64_t)f->function << 32 | f->file, f->library),
+                   (uint64_t)f->line << 32 | f->flags);
+}
+
+static uint64_t hash_of_frame(const void *names, size_t i) {
+  return hash_of_page_frame(&((const page_names_t *)names)->frames.items[i]);
+}
+
+static bool is_same_frame(const page_frame_t *a, const page_frame_t *b) {
+  return a->function == b->function && a->file == b->file && a->library == b->library &&
+         a->line == b->line && a->flags == b->flags;
+}
+
+static uint32_t add_frame(page_names_t *n, const page_frame_t *frame) {
+  uint32_t *slot;
+  page_frame_t *item = NULL;
+  if (hash_reserve(&n->frame_index, n->frames.count, hash_of_frame, n)) {
+    HASH_FIND(&n->frame_index, hash_of_page_frame(frame), slot) {
+      if (is_same_frame(&n->frames.items[*slot - 1], frame)) return *slot - 1;
+    }
+    item = ARRAY_ADD(n->frames);
+  }
+  if (!item) {
+    n->failed = true;
+    return 0;
+  }
+  *item = *frame;
+  *slot = (uint32_t)n->frames.count;
+  return *slot - 1;
+}
+
+static uint32_t frame_of(page_names_t *n, const frame_name_t *name, bool is_marker) {
+  const page_frame_t frame = {
+      .function = page_text(n, name->function),
+      .file = page_text(n, name->file),
+      .library = page_text(n, name->library),
+      .line = name->line,
+      .flags = (name->own ? PAGE_FRAME_OWN : 0u) | (name->system ? PAGE_FRAME_SYSTEM : 0u) |
+               (name->inlined ? PAGE_FRAME_INLINED : 0u) | (is_marker ? PAGE_FRAME_MARKER : 0u)};
+  return add_frame(n, &frame);
+}
+
+/* ---- stacks ------------------------------------------------------------------------------- */
+
+static uint64_t hash_of_node(const void *names, size_t i) {
+  const page_node_t *node = &((const page_names_t *)names)->nodes.items[i];
+  return hash_pair(node->parent, node->frame);
+}
+
+static uint32_t node_of(page_names_t *n, uint32_t parent, uint32_t frame) {
+  uint32_t *slot;
+  page_node_t *item = NULL;
+  if (hash_reserve(&n->node_index, n->nodes.count, hash_of_node, n)) {
+    HASH_FIND(&n->node_index, hash_pair(parent, frame), slot) {
+      const page_node_t *there = &n->nodes.items[*slot - 1];
+      if (there->parent == parent && there->frame == frame) return *slot - 1;
+    }
+    item = ARRAY_ADD(n->nodes);
+  }
+  if (!item) {
+    n->failed = true;
+    return 0;
+  }
+  *item = (page_node_t){parent, frame};
+  *slot = (uint32_t)n->nodes.count;
+  return *slot - 1;
+}
+
+/* From the thread's first function to the innermost. */
+static uint32_t make_stack(page_names_t *n, uint32_t id) {
+  const record_frame_t *frames[DEPTH_MAX];
+  const frame_name_t *names;
+  uint32_t node = 0;
+  int depth = frame_names_frames(n->report->names, id, frames, DEPTH_MAX);
+  if (depth > DEPTH_MAX) depth = DEPTH_MAX;
+  while (depth-- > 0) {
+    bool is_marker = frame_names_is_marker(frames[depth]);
+    int count = frame_names_of_frame(n->report->names, frames[depth], &names);
+    for (int k = count - 1; k >= 0; k--)
+      node = node_of(n, node, frame_of(n, &names[k], is_marker));
+  }
+  return node;
+}
+
+static uint64_t hash_of_stack(const void *names, size_t i) {
+  return hash_number(((const page_names_t *)names)->stacks.items[i].id);
+}
+
+uint32_t page_stack(page_names_t *n, uint32_t id) {
+  uint32_t *slot;
+  if (!id || n->failed) return 0;
+  if (!hash_reserve(&n->stack_index, n->stacks.count, hash_of_stack, n)) goto no_memory;
+  HASH_FIND(&n->stack_index, hash_number(id), slot) {
+    if (n->stacks.items[*slot - 1].id == id) return n->stacks.items[*slot - 1].node;
+  }
+  page_stack_t *item = ARRAY_ADD(n->stacks);
+  if (!item) goto no_memory;
+  *item = (page_stack_t){id, make_stack(n, id)};
+  *slot = (uint32_t)n->stacks.count;
+  return n->failed ? 0 : item->node;
+no_memory:
+  n->failed = true;
+  return 0;
+}
+
+void page_names_start(page_names_t *n) {
+  const page_frame_t none = {0};
+  (void)page_text(n, "");
+  (void)add_frame(n, &none);
+  (void)node_of(n, 0, 0);
+}
+
+void page_names_free(page_names_t *n) {
+  for (size_t i = 0; i < n->texts.count; i++)
+    free(n->texts.items[i]);
+  free(n->texts.items);
+  free(n->frames.items);
+  free(n->nodes.items);
+  free(n->stacks.items);
+  hash_free(&n->text_index);
+  hash_free(&n->frame_index);
+  hash_free(&n->node_index);
+  hash_free(&n->stack_index);
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void write_texts(const page_names_t *n, page_stream_t *out) {
+  page_put(out, "\"strings\":[");
+  for (size_t i = 0; i < n->texts.count; i++) {
+    if (i) page_put(out, ",");
+    page_put_json(out, n->texts.items[i]);
+  }
+  page_put(out, "]");
+}
+
+/* NAME and the COLUMN of COUNT records of SIZE bytes at ITEMS; OFFSET is that of the column. */
+static void write_column(page_stream_t *out, const char *name, const void *items, size_t count,
+                         size_t size, size_t offset) {
+  page_put(out, name);
+  for (size_t i = 0; i < count; i++) {
+    uint32_t value;
+    memcpy(&value, (const char *)items + i * size + offset, sizeof value);
+    if (i) page_put(out, ",");
+    page_put_number(out, value);
+  }
+  page_put(out, "]");
+}
+
+#define COLUMN(out, name, array, type, field)                                                      \
+  write_column(out, name, (array).items, (array).count, sizeof(type), offsetof(type, field))
+
+void page_names_write(const page_names_t *n, page_stream_t *out) {
+  write_texts(n, out);
+  COLUMN(out, ",\"frames\":{\"function\":[", n->frames, page_frame_t, function);
+  COLUMN(out, ",\"file\":[", n->frames, page_frame_t, file);
+  COLUMN(out, ",\"line\":[", n->frames, page_frame_t, line);
+  COLUMN(out, ",\"library\":[", n->frames, page_frame_t, library);
+  COLUMN(out, ",\"flags\":[", n->frames, page_frame_t, flags);
+  COLUMN(out, "},\"stacks\":{\"parent\":[", n->nodes, page_node_t, parent);
+  COLUMN(out, ",\"frame\":[", n->nodes, page_node_t, frame);
+  page_put(out, "}");
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The tables of a page: texts, functions at places of the source, and stacks as a tree. Each text,
+ * frame and stack is in its table once, and only if something uses it.
+ *
+ * Number 0 is the empty text, no frame, and the empty stack. One thread uses the tables.
+ */
+#ifndef SONDE_REPORT_EXPORTS_PAGE_NAMES_H
+#define SONDE_REPORT_EXPORTS_PAGE_NAMES_H
+
+#include "base/array.h"
+#include "base/hash.h"
+#include "report/exports/page/stream.h"
+#include "report/report.h"
+
+enum {
+  PAGE_FRAME_OWN = 1,
+  PAGE_FRAME_SYSTEM = 2,
+  PAGE_FRAME_INLINED = 4,
+  PAGE_FRAME_MARKER = 8, /* "[truncated]": no function */
+};
+
+typedef struct page_frame {
+  uint32_t function, file, library; /* texts */
+  uint32_t line, flags;
+} page_frame_t;
+
+typedef struct page_node {
+  uint32_t parent, frame;
+} page_node_t;
+
+/* The node of a stack of the recording. */
+typedef struct page_stack {
+  uint32_t id, node;
+} page_stack_t;
+
+typedef struct page_names {
+  const report_t *report;
+  ARRAY(char *) texts;
+  ARRAY(page_frame_t) frames;
+  ARRAY(page_node_t) nodes;
+  ARRAY(page_stack_t) stacks;
+  hash_index_t text_index, frame_index, node_index, stack_index;
+  bool failed; /* out of memory: then all numbers are 0 */
+} page_names_t;
+
+/* NAMES begins as zeros except `report`. */
+void page_names_start(page_names_t *names);
+void page_names_free(page_names_t *names);
+
+/* The number of TEXT, which may be NULL; of the stack ID of the recording. */
+uint32_t page_text(page_names_t *names, const char *text);
+uint32_t page_stack(page_names_t *names, uint32_t id);
+
+/* Writes the tables as members of an object: "strings":[…],"frames":{…},"stacks":{…} */
+void page_names_write(const page_names_t *names, page_stream_t *out);
+
+#endif

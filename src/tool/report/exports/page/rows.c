@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/exports/page/rows.h"
+
+#include "base/array.h"
+
+/* A day: longer steps would tell nothing. With more distinct places than the limit, the rows are
+ * bounded by these alone. */
+#define UNIT_MOST_NS UINT64_C(86400000000000)
+
+static uint64_t hash_of_row(const page_row_t *r) {
+  return hash_pair(hash_pair(r->from, r->to),
+                   hash_pair((uint64_t)r->place << 32 | r->thread, r->kind));
+}
+
+static uint64_t hash_of_item(const void *rows, size_t i) {
+  return hash_of_row(&((const page_rows_t *)rows)->items[i]);
+}
+
+static bool is_same(const page_row_t *a, const page_row_t *b) {
+  return a->from == b->from && a->to == b->to && a->place == b->place && a->thread == b->thread &&
+         a->kind == b->kind;
+}
+
+static bool add(page_rows_t *t, const page_row_t *row) {
+  uint32_t *slot;
+  if (!hash_reserve(&t->index, t->count, hash_of_item, t)) return false;
+  HASH_FIND(&t->index, hash_of_row(row), slot) {
+    page_row_t *there = &t->items[*slot - 1];
+    if (!is_same(there, row)) continue;
+    there->count += row->count;
+    there->amount += row->amount;
+    return true;
+  }
+  if (!ARRAY_GROW(t->items, t->count, t->capacity)) return false;
+  t->items[t->count++] = *row;
+  *slot = (uint32_t)t->count;
+  return true;
+}
+
+/* Doubles the step. Rows only move towards the start, so the array is rewritten in place. */
+static bool coarsen(page_rows_t *t) {
+  size_t count = t->count;
+  bool good = true;
+  t->unit_ns *= 2;
+  t->count = 0;
+  hash_clear(&t->index);
+  for (size_t i = 0; i < count && good; i++) {
+    page_row_t row = t->items[i];
+    row.from /= 2;
+    if (row.to != PAGE_NEVER) row.to /= 2;
+    good = add(t, &row);
+  }
+  return good;
+}
+
+bool page_rows_add(page_rows_t *t, const page_row_t *row) {
+  page_row_t in_steps = *row;
+  in_steps.from /= t->unit_ns;
+  if (row->to != PAGE_NEVER) in_steps.to /= t->unit_ns;
+  if (!add(t, &in_steps)) return false;
+  while (t->count > t->limit && t->unit_ns < UNIT_MOST_NS)
+    if (!coarsen(t)) return false;
+  return true;
+}
+
+static int by_time(const void *left, const void *right) {
+  const page_row_t *a = left, *b = right;
+  if (a->from != b->from) return a->from < b->from ? -1 : 1;
+  if (a->thread != b->thread) return a->thread < b->thread ? -1 : 1;
+  if (a->to != b->to) return a->to < b->to ? -1 : 1;
+  if (a->place != b->place) return a->place < b->place ? -1 : 1;
+  return a->kind < b->kind ? -1 : a->kind > b->kind;
+}
+
+void page_rows_sort(page_rows_t *t) {
+  if (t->count) qsort(t->items, t->count, sizeof *t->items, by_time);
+}
+
+void page_rows_free(page_rows_t *t) {
+  free(t->items);
+  hash_free(&t->index);
+}
