@@ -236,6 +236,26 @@ const crash_pointer_t *crash_pointer_named(const crash_pointers_t *pointers, con
   return NULL;
 }
 
+static bool holds(const crash_pointers_t *pointers, uint64_t value) {
+  for (uint32_t i = 0; i < pointers->count; i++)
+    if (pointers->items[i].value == value) return true;
+  return false;
+}
+
+const crash_pointer_t *crash_pointer_link(const crash_pointers_t *pointers) {
+  enum { LINK_SHIFT = 12, MEMBER_BYTES = 4096 }; /* a member of what the link seems to point to */
+  const crash_pointer_t *address = crash_pointer_named(pointers, "address");
+  if (!address || address->place != CRASH_PLACE_UNKNOWN) return NULL;
+  for (uint32_t i = 0; i < pointers->count; i++) {
+    const crash_pointer_t *p = &pointers->items[i];
+    uint64_t link = p->block.start >> LINK_SHIFT;
+    if (p->place == CRASH_PLACE_FREED && address->value - link < MEMBER_BYTES &&
+        holds(pointers, link))
+      return p;
+  }
+  return NULL;
+}
+
 /* The address and the argument of free explain a crash by nearly every place. A register may only
  * explain an address that nothing else explains. */
 static bool is_telling(const context_t *x, const crash_pointer_t *p) {

@@ -58,6 +58,11 @@ typedef struct crash_pointers {
  * Returns 0 or SONDE_ENOMEM. */
 int crash_pointers_find(reader_t *reader, const crash_t *crash, crash_pointers_t *out);
 
+/* The register that holds a freed block whose link was used as a pointer: the address of the fault
+ * is what glibc 2.32 and later write into the first bytes of a freed block that is the last of its
+ * list, "Safe-Linking" in malloc.c: the block's address shifted right by 12. NULL: none. */
+const crash_pointer_t *crash_pointer_link(const crash_pointers_t *pointers);
+
 /* The pointer NAME; NULL: none. */
 const crash_pointer_t *crash_pointer_named(const crash_pointers_t *pointers, const char *name);
 

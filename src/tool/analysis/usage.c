@@ -50,6 +50,7 @@ bool usage_add(usage_t *u, const reader_t *reader, const record_event_t *e) {
   body_t b = {e->body, e->body + e->body_size, false};
   uint64_t time_ns = reader_ns(reader, e->time);
   if (!u->is_recorded) u->from_ns = time_ns;
+  u->before_end_ns = u->is_recorded ? u->to_ns : time_ns;
   u->is_recorded = true;
   u->to_ns = time_ns;
   bool good = true;

@@ -33,7 +33,8 @@ typedef struct usage {
   bool is_recorded;
   usage_series_t series[USAGE_FIELDS]; /* by usage_field_t */
   uint64_t from_ns, to_ns;             /* of the first and the last record */
-  uint64_t bad;                        /* records that violate the format */
+  uint64_t before_end_ns; /* of the last record but one: the last may be of the end, with less */
+  uint64_t bad;           /* records that violate the format */
 } usage_t;
 
 /* Adds an event to USAGE, which begins as zeros. Ignores other events. False: out of memory. */

@@ -13,12 +13,17 @@
 #include "analysis/audit/policy.h"
 #include "base/output.h"
 #include "cli/common/audit_recording.h"
+#include "cli/common/naming.h"
 #include "cli/cli.h"
 #include "cli/common/policy_file.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 
-static const cli_option_t options[] = {{'o', "output", "FILE", "compile: the file to write"}, {0}};
+static const cli_option_t options[] = {{'o', "output", "FILE", "compile: the file to write"},
+                                       CLI_GROUP("baseline"),
+                                       NAMING_FILE_OPTIONS,
+                                       NAMING_RULE_OPTIONS,
+                                       {0}};
 
 static const cli_usage_t usage = {
     .verb = "audit",
@@ -26,8 +31,8 @@ static const cli_usage_t usage = {
     .words = "check compile baseline",
     .options = options,
     .about = "check: prints what an audit policy audits, or the line with an error and how to fix "
-             "it (exit 2). POLICY is a YAML file (docs/policy.md), or linux or apple, which are "
-             "built in.\n"
+             "it (exit 2). POLICY is a YAML file (docs/policy.md), or linux, apple, files, "
+             "net, exec or descriptors, which are built in.\n"
              "compile: writes POLICY to FILE for sonde_audit_start (sonde/audit.h).\n"
              "baseline: prints the findings of the recording FILE, for 'sonde diff' to compare.",
     .examples = {{"sonde audit check", "show the default policy"},
@@ -104,10 +109,10 @@ static int compile(const char *name, const char *path) {
   return status;
 }
 
-static int baseline(const char *path) {
+static int baseline(const char *path, const frame_names_options_t *naming) {
   audit_recording_t r;
   int status = CLI_FAILED;
-  if (audit_recording_open(&r, path, 0)) {
+  if (audit_recording_open(&r, path, naming, 0)) {
     json_object *o = baseline_json(&r.findings);
     status = o ? CLI_DONE : message_fail("out of memory");
     if (o) printf("%s\n", json_print(o, JSON_STYLE | JSON_C_TO_STRING_PRETTY));
@@ -119,10 +124,14 @@ static int baseline(const char *path) {
 
 int verb_audit(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  const char *output = NULL;
+  const char *output = NULL, *wrong;
+  naming_t naming = {0};
   int key;
   while ((key = cli_next(&parser)) > 0)
-    if (key == 'o') output = parser.value;
+    if (key == 'o')
+      output = parser.value;
+    else if (naming_take(&naming, key, parser.value, &wrong) && wrong)
+      return cli_wrong_use(&usage, "%s", wrong);
   if (key < 0) return parser.status;
   char **rest = parser.rest;
   const char *what = parser.rest_count ? rest[0] : "";
@@ -131,6 +140,7 @@ int verb_audit(int argc, char **argv) {
                                  "standard output");
   if (!strcmp(what, "check") && parser.rest_count <= 2) return check(rest[1] ? rest[1] : "linux");
   if (!strcmp(what, "compile") && parser.rest_count == 2 && output) return compile(rest[1], output);
-  if (!strcmp(what, "baseline") && parser.rest_count == 2) return baseline(rest[1]);
+  if (!strcmp(what, "baseline") && parser.rest_count == 2)
+    return baseline(rest[1], &naming.options);
   return cli_wrong_use(&usage, "takes check [POLICY], compile POLICY -o FILE or baseline FILE");
 }

@@ -11,6 +11,7 @@
 #include "analysis/usage.h"
 #include "cli/common/audit_recording.h"
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/pager.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
@@ -32,6 +33,9 @@ static const cli_option_t options[] = {
      "print whole C++ and Rust names, whatever the width of the terminal"},
     {KEY_MARKDOWN, "markdown", NULL, "print a Markdown table, for a pull request"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    PAGER_OPTION,
+    NAMING_FILE_OPTIONS,
+    NAMING_APP_OPTIONS,
     {0}};
 
 static const cli_usage_t usage = {
@@ -56,6 +60,7 @@ typedef struct side {
 } side_t;
 
 typedef struct request {
+  naming_t naming;
   measure_t measure;                                 /* MEASURE_COUNT: samples */
   bool json, markdown, gate, percent, audit, chosen; /* chosen: with --by */
   bool full_names;
@@ -91,7 +96,7 @@ static int open_side(side_t *s, const char *path) {
   s->report.path = path;
   if (!recording_open_report(&s->report)) return CLI_FAILED;
   if (replay_run(&s->replay, s->report.reader, &all) < 0 ||
-      !(s->report.names = frame_names_new(s->report.reader)))
+      !(s->report.names = frame_names_new(s->report.reader, s->report.naming)))
     return message_fail("out of memory");
   return CLI_DONE;
 }
@@ -245,7 +250,7 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
     print_row(a, &functions->rows[i]);
     printf("%s\n", report_name(r, &function, (int)r->columns - 39, name));
   }
-  if (functions->count > a->top) printf("  … and %zu more functions\n", functions->count - a->top);
+  if (functions->count > a->top) report_more(functions->count - a->top, "functions", stdout);
   print_heading(a, r, "stack");
   for (size_t i = 0; i < d->count && i < a->top; i++) {
     const diff_row_t *row = &d->rows[i];
@@ -253,7 +258,7 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
     printf("%s\n", !row->before ? "new" : !row->after ? "gone" : "changed");
     report_stack_text(&sides[!row->in_old].report, row->stack, stdout);
   }
-  if (d->count > a->top) printf("  … and %zu more stacks\n", d->count - a->top);
+  if (d->count > a->top) report_more(d->count - a->top, "stacks", stdout);
 }
 
 /* ---- Markdown ----------------------------------------------------------------------------- */
@@ -398,7 +403,7 @@ static bool is_baseline(const char *path) {
 /* In Markdown, as text of a fixed width. */
 static int compare_audits(const request_t *a, char **paths) {
   if (a->markdown) printf("**sonde:** sensitive calls\n\n```\n");
-  int status = audit_recording_compare(paths[0], paths[1]);
+  int status = audit_recording_compare(paths[0], paths[1], &a->naming.options);
   if (a->markdown) printf("```\n");
   return status;
 }
@@ -406,12 +411,14 @@ static int compare_audits(const request_t *a, char **paths) {
 int verb_diff(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t request = {.measure = MEASURE_PEAK};
+  const char *wrong;
   long top = 10;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON: request.json = true; break;
     case KEY_MARKDOWN: request.markdown = true; break;
+    case PAGER_KEY_NONE: pager_disable(); break;
     case KEY_FULL_NAMES: request.full_names = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
@@ -428,6 +435,9 @@ int verb_diff(int argc, char **argv) {
       if (!parse_limit(parser.value, &request))
         return cli_wrong_use(&usage, "--max-growth takes 5%%, 10M or a number");
       break;
+    default:
+      if (naming_take(&request.naming, key, parser.value, &wrong) && wrong)
+        return cli_wrong_use(&usage, "%s", wrong);
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes two recordings");
@@ -435,8 +445,8 @@ int verb_diff(int argc, char **argv) {
     return cli_wrong_use(&usage, "--json and --markdown exclude each other");
   if (request.audit || is_baseline(parser.rest[0])) return compare_audits(&request, parser.rest);
   request.top = (uint32_t)top;
-  side_t sides[2] = {{.report.full_names = request.full_names},
-                     {.report.full_names = request.full_names}};
+  const report_t both = {.full_names = request.full_names, .naming = &request.naming.options};
+  side_t sides[2] = {{.report = both}, {.report = both}};
   int status = open_side(&sides[0], parser.rest[0]);
   if (status == CLI_DONE) status = open_side(&sides[1], parser.rest[1]);
   for (int i = 0; i < 2 && status == CLI_DONE; i++)
@@ -446,7 +456,9 @@ int verb_diff(int argc, char **argv) {
                             parser.rest[i]);
   bool audits = status == CLI_DONE && compares_audits(&request, sides);
   if (status == CLI_DONE && !audits) status = compare(&request, sides);
-  close_side(&sides[0]);
-  close_side(&sides[1]);
+  for (int i = 0; i < 2; i++) {
+    if (sides[i].report.names) naming_note_missing(sides[i].report.names);
+    close_side(&sides[i]);
+  }
   return audits ? compare_audits(&request, parser.rest) : status;
 }

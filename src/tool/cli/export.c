@@ -11,12 +11,15 @@
 #include "analysis/samples.h"
 #include "base/output.h"
 #include "cli/common/audit_recording.h"
+#include "cli/common/export_timeline.h"
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "report/exports/chrome_trace.h"
 #include "report/exports/collapsed.h"
 #include "report/exports/pprof.h"
+#include "report/exports/call_log.h"
 #include "report/report.h"
 #include "sonde/status.h"
 
@@ -31,22 +34,33 @@ enum {
 };
 
 static const cli_option_t options[] = {
-    {KEY_AS, "as", "FORMAT:collapsed|pprof|chrome-trace|sarif|csv|xcprivacy",
+    {KEY_AS, "as",
+     "FORMAT:collapsed|pprof|firefox|speedscope|callgrind|heaptrack|chrome-trace|calls|sarif|csv|"
+     "xcprivacy",
      "collapsed (default): stacks with weights, for flame graphs\n"
      "pprof: a gzipped profile for pprof\n"
+     "firefox: samples, waits, stalls, markers and blocks with their times, for "
+     "profiler.firefox.com, gzipped\n"
+     "speedscope: samples of each thread in the order of time\n"
+     "callgrind: CPU time by line and call, for KCachegrind and callgrind_annotate\n"
+     "heaptrack: every allocation and free, for heaptrack_gui and heaptrack_print\n"
      "chrome-trace: traced calls, for Perfetto and speedscope\n"
+     "calls: traced calls as text, a line each: depth, duration, start and name\n"
      "sarif: audited calls, for code scanners; csv: the same as a table\n"
      "xcprivacy: a draft of Apple's privacy manifest"},
     {KEY_BY, "by", "WHAT:sample|peak|leaked|allocated|temporary",
      "the weight: sample (CPU time); peak, leaked, allocated (bytes); temporary (calls). Default: "
      "sample if there are samples, else peak"},
-    {KEY_LEAST, "least", "DURATION", "chrome-trace: skip shorter calls: 10us, 1.5ms"},
-    {KEY_DEPTH, "depth", "N", "chrome-trace: skip calls deeper than N"},
+    {KEY_LEAST, "least", "DURATION", "chrome-trace and calls: skip shorter calls: 10us, 1.5ms"},
+    {KEY_DEPTH, "depth", "N", "chrome-trace and calls: skip calls deeper than N"},
     {KEY_BASELINE, "baseline", "FILE", "sarif: mark findings that are not in this baseline as new"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "convert"),
     {KEY_FULL_NAMES, "full-names", NULL,
-     "collapsed and chrome-trace: whole C++ and Rust names, which are long; by default without "
+     "collapsed, chrome-trace and calls: whole C++ and Rust names, which are long; by default "
+     "without "
      "arguments, and without template arguments beyond 80 columns"},
+    NAMING_FILE_OPTIONS,
+    NAMING_APP_OPTIONS,
     {'o', "output", "FILE", "write to FILE (default: standard output)"},
     {0}};
 
@@ -59,12 +73,16 @@ static const cli_usage_t usage = {
         {"sonde export run.sonde -o run.folded", "stacks for a flame graph of CPU time"},
         {"sonde export --by leaked run.sonde", "stacks with the bytes that were never freed"},
         {"sonde export --as pprof --by peak run.sonde -o run.pb.gz", "for 'go tool pprof'"},
-        {"sonde export --as chrome-trace run.sonde -o run.json", "for ui.perfetto.dev"}}};
+        {"sonde export --as chrome-trace run.sonde -o run.json", "for ui.perfetto.dev"},
+        {"sonde export --as calls --least 1ms run.sonde", "a log of the calls that took long"}}};
 
 typedef struct request {
+  naming_t naming;
   const char *path, *output, *by, *baseline;
-  const char *audit; /* a format of audited calls, or NULL */
+  const char *audit;    /* a format of audited calls, or NULL */
+  const char *timeline; /* a format with times, or NULL */
   bool chrome, pprof, full_names;
+  bool calls_log;   /* of the formats of traced calls, the text */
   uint32_t program; /* as recording_open_program takes it */
   trace_filter_t calls;
 } request_t;
@@ -102,13 +120,14 @@ static int write_stacks(const request_t *request, reader_t *reader, const replay
         "'%s' has sampled blocks, so temporary allocations are unknown; record with "
         "'--malloc=all'",
         request->path);
-  frame_names_t *names = frame_names_new(reader);
+  frame_names_t *names = frame_names_new(reader, &request->naming.options);
   if (!names) return message_fail("out of memory");
   int status = CLI_DONE;
   if (request->pprof)
     status = write_pprof(request, reader, names, replay, samples, measure == MEASURE_COUNT, out);
   else
-    collapsed_write(reader, names, replay, samples, measure, request->full_names, out);
+    collapsed_write(names, replay, samples, measure, request->full_names, out);
+  naming_note_missing(names);
   frame_names_free(names);
   return status;
 }
@@ -141,18 +160,34 @@ static int export_calls(const request_t *request, reader_t *reader) {
   if (!calls_bytes(reader))
     return message_fail("'%s' has no traced calls; record with 'sonde record --trace'",
                         request->path);
-  note_size(request, reader);
-  frame_names_t *names = frame_names_new(reader);
+  if (!request->calls_log) note_size(request, reader);
+  frame_names_t *names = frame_names_new(reader, &request->naming.options);
   FILE *out = names ? open_output(request) : NULL;
   int status = CLI_FAILED;
   if (out) {
-    status = chrome_trace_write(reader, names, &request->calls, request->full_names, out) < 0
-                 ? message_fail("out of memory")
-                 : CLI_DONE;
+    int written =
+        request->calls_log
+            ? call_log_write(reader, names, &request->calls, request->full_names, out)
+            : chrome_trace_write(reader, names, &request->calls, request->full_names, out);
+    status = written < 0 ? message_fail("out of memory") : CLI_DONE;
     status = close_output(request, out, status);
+    naming_note_missing(names);
   }
   frame_names_free(names);
   return status;
+}
+
+static int export_times(const request_t *request, reader_t *reader) {
+  report_t report = {.path = request->path,
+                     .program = request->program,
+                     .reader = reader,
+                     .naming = &request->naming.options,
+                     .bold = "",
+                     .dim = "",
+                     .plain = ""};
+  FILE *out = open_output(request);
+  if (!out) return CLI_FAILED;
+  return close_output(request, out, export_timeline(&report, request->timeline, out));
 }
 
 static bool add_sample(void *samples, const record_event_t *e) {
@@ -163,15 +198,16 @@ static int export_audited(const request_t *request) {
   FILE *out = open_output(request);
   if (!out) return CLI_FAILED;
   return close_output(request, out,
-                      audit_recording_export(request->path, request->program, request->audit,
-                                             request->baseline, out));
+                      audit_recording_export(request->path, &request->naming.options,
+                                             request->program, request->audit, request->baseline,
+                                             out));
 }
 
 static int export_recording(const request_t *request) {
   reader_t *reader = recording_open_program(request->path, request->program);
   if (!reader) return CLI_FAILED;
-  if (request->chrome) {
-    int done = export_calls(request, reader);
+  if (request->chrome || request->timeline) {
+    int done = request->chrome ? export_calls(request, reader) : export_times(request, reader);
     reader_close(reader);
     return done;
   }
@@ -192,20 +228,23 @@ static int export_recording(const request_t *request) {
 int verb_export(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t request = {0};
+  const char *wrong;
   long depth;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_AS:
-      request.chrome = !strcmp(parser.value, "chrome-trace");
+      request.calls_log = !strcmp(parser.value, "calls");
+      request.chrome = request.calls_log || !strcmp(parser.value, "chrome-trace");
       request.audit = audit_recording_has_format(parser.value) ? parser.value : NULL;
       request.pprof = !strcmp(parser.value, "pprof");
-      if (!request.chrome && !request.audit && !request.pprof && strcmp(parser.value, "collapsed"))
-        return cli_wrong_use(
-            &usage,
-            "the formats are collapsed, pprof, chrome-trace, sarif, csv and xcprivacy, "
-            "not '%s'",
-            parser.value);
+      request.timeline = export_timeline_format(parser.value);
+      if (!request.chrome && !request.audit && !request.pprof && !request.timeline &&
+          strcmp(parser.value, "collapsed"))
+        return cli_wrong_use(&usage,
+                             "the formats are collapsed, pprof, firefox, speedscope, callgrind, "
+                             "heaptrack, chrome-trace, calls, sarif, csv and xcprivacy, not '%s'",
+                             parser.value);
       break;
     case KEY_LEAST:
       if (parse_duration(parser.value, &request.calls.min_ns)) break;
@@ -223,9 +262,14 @@ int verb_export(int argc, char **argv) {
       break;
     case KEY_BY: request.by = parser.value; break;
     case 'o': request.output = parser.value; break;
+    default:
+      if (naming_take(&request.naming, key, parser.value, &wrong) && wrong)
+        return cli_wrong_use(&usage, "%s", wrong);
     }
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
   request.path = parser.rest[0];
-  return request.audit ? export_audited(&request) : export_recording(&request);
+  int status = request.audit ? export_audited(&request) : export_recording(&request);
+  naming_free(&request.naming);
+  return status;
 }

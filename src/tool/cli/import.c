@@ -14,19 +14,20 @@
 
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/file_input.h"
 #include "cli/verbs.h"
 #include "import/apple.h"
 #include "import/memgraph.h"
 #include "symbol/symbol.h"
 
-enum { KEY_RECORDS = CLI_LONG_ONLY, KEY_DEBUG_DIR };
+enum { KEY_RECORDS = CLI_LONG_ONLY };
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE",
      "the recording to write (default: NAME.PID.sonde, from the log's name)"},
     {KEY_RECORDS, "records", "BYTES", "size of a record: 16, 24 or 32 (default: detected)"},
-    {KEY_DEBUG_DIR, "debug-dir", "DIR", "search dSYM files here; may be repeated"},
+    NAMING_FILE_OPTIONS,
     {0}};
 
 static const cli_usage_t usage = {
@@ -46,13 +47,10 @@ static const cli_usage_t usage = {
                   "a log with the images and the stack table of a memory graph"},
                  {"sonde import --records 32 log.index", "a short log, without stacks"}}};
 
-#define DIRS_MAX 32
-
 typedef struct job {
   const char *output;
   long records;
-  const char *dirs[DIRS_MAX + 1];
-  int dir_count;
+  naming_t naming;
   const char *log_path, *graph_path;
   file_input_t log, regions;
   memgraph_t graph;
@@ -180,7 +178,8 @@ static int choose_layout(job_t *job, apple_layout_t *layout) {
 }
 
 static uint64_t *link_bases(const job_t *job) {
-  symbol_options_t symbols = {.debug_dirs = job->dirs, .no_lines = true};
+  symbol_options_t symbols = {
+      .debug_dirs = job->naming.debug_dirs, .sysroots = job->naming.sysroots, .no_lines = true};
   symbolizer_t *symbolizer = symbolizer_new(&symbols);
   uint64_t *bases = calloc(job->images.count + 1, sizeof *bases);
   for (size_t i = 0; bases && i < job->images.count; i++)
@@ -295,7 +294,9 @@ int verb_import(int argc, char **argv) {
   int key, status;
   while ((key = cli_next(&parser)) > 0) {
     if (key == 'o') job.output = parser.value;
-    if (key == KEY_DEBUG_DIR && job.dir_count < DIRS_MAX) job.dirs[job.dir_count++] = parser.value;
+    const char *wrong;
+    if (naming_take(&job.naming, key, parser.value, &wrong) && wrong)
+      return cli_wrong_use(&usage, "%s", wrong);
     if (key == KEY_RECORDS &&
         (!parse_number(parser.value, 16, 32, &job.records) || job.records % 8 != 0))
       return cli_wrong_use(&usage, "--records takes 16, 24 or 32");

@@ -9,12 +9,13 @@
 #include "analysis/markers.h"
 #include "analysis/summary/summary.h"
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/pager.h"
 #include "cli/common/recording.h"
+#include "cli/common/sections.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/report.h"
-#include "report/why/why.h"
 #include "sonde/status.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_BY, KEY_FROM, KEY_TO, KEY_TREE, KEY_MAX };
@@ -26,6 +27,7 @@ enum {
   KEY_THREAD,
   KEY_NET,
   KEY_PROGRAM,
+  KEY_ALL,
   KEY_FULL_NAMES
 };
 
@@ -40,6 +42,7 @@ static const cli_option_t options[] = {
     {KEY_TOP, "top", "N", "show N functions, libraries and stacks (default 10)"},
     {KEY_TREE, "tree", "[DIRECTION:top-down|bottom-up]",
      "print a call tree: top-down (callees, the default) or bottom-up (callers)"},
+    {KEY_ALL, "all", NULL, "show all rows; in trees also branches below 1 %"},
     {KEY_FROM, "from", "TIME", "report from here: seconds since the start, or a marker"},
     {KEY_TO, "to", "TIME", "report up to here"},
     {KEY_PROGRAM, "program", "N",
@@ -49,6 +52,10 @@ static const cli_option_t options[] = {
      "print whole C++ and Rust names; by default they are shortened to the width of the terminal, "
      "or to COLUMNS"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    PAGER_OPTION,
+    CLI_GROUP("names"),
+    NAMING_FILE_OPTIONS,
+    NAMING_APP_OPTIONS,
     CLI_GROUP("the section stalls"),
     {KEY_MAX, "max", "DURATION", "exit 1 if a stall was longer: 500ms, 2s"},
     CLI_GROUP("the section trace"),
@@ -131,147 +138,94 @@ static bool parse_tree(const char *text, tree_direction_t *out) {
 
 /* ---- sections ----------------------------------------------------------------------------- */
 
-typedef struct shown {
-  const report_section_t *section;
-  void *state;
-  bool named; /* on the command line */
-} shown_t;
-
-static const report_section_t *const sections[] = {
-#define SECTION_ENTRY(name) &section_##name,
-    REPORT_SECTIONS(SECTION_ENTRY)
-#undef SECTION_ENTRY
-};
-enum { SECTIONS = sizeof sections / sizeof *sections };
-
 typedef struct request {
-  bool json, any_named;
+  naming_t naming;
+  bool json;
   uint64_t exceeded_ns; /* the longest stall, if a gate failed */
-  shown_t shown[SECTIONS];
+  sections_t sections;
   report_t report;
   const char *from, *to;
   replay_options_t window;
-  cpu_time_t cpu_time;
-  bool has_why; /* the summary of a whole recording begins with it */
-  why_report_t why;
 } request_t;
 
 /* Returns the first word that is no section, or NULL. */
-static const char *choose_sections(request_t *request, char **words) {
-  for (int i = 0; i < SECTIONS; i++)
-    request->shown[i].section = sections[i];
+static const char *choose_sections(sections_t *sections, char **words) {
   for (; *words; words++) {
     int i = 0;
-    while (i < SECTIONS && strcmp(*words, sections[i]->name))
+    while (i < SECTIONS_COUNT && strcmp(*words, sections_all[i]->name))
       i++;
-    if (i == SECTIONS) return *words;
-    request->shown[i].named = request->any_named = true;
+    if (i == SECTIONS_COUNT) return *words;
+    sections->named[i] = sections->any_named = true;
   }
   return NULL;
 }
 
-/* Passes an event that is not an allocation to the sections that are printed. */
-static bool on_event(void *context, const record_event_t *event) {
-  request_t *request = context;
-  if (!cpu_time_add(&request->cpu_time, event)) return false;
-  if (request->has_why && !why_add(&request->why.facts, event)) return false;
-  for (int i = 0; i < SECTIONS; i++) {
-    shown_t *s = &request->shown[i];
-    if (s->section->event && (s->named || !request->any_named) &&
-        !s->section->event(s->state, event))
-      return false;
-  }
-  return true;
-}
-
-static int start_sections(request_t *request) {
-  for (int i = 0; i < SECTIONS; i++) {
-    shown_t *s = &request->shown[i];
-    const report_section_t *section = s->section;
-    if (section->state_bytes) s->state = calloc(1, section->state_bytes);
-    if (section->start) s->state = section->start(&request->report);
-    if ((section->state_bytes || section->start) && !s->state) return SONDE_ENOMEM;
-  }
-  return 0;
-}
-
-static void end_sections(request_t *request) {
-  for (int i = 0; i < SECTIONS; i++) {
-    const shown_t *s = &request->shown[i];
-    if (s->state) s->section->end(s->state);
-    if (s->section->state_bytes) free(s->state);
-  }
-}
-
 /* ---- printing ----------------------------------------------------------------------------- */
 
-/* False if the section was not recorded: zeros would look like a result. */
-static bool was_recorded(const request_t *request, const shown_t *s) {
-  const report_section_t *section = s->section;
-  const reader_t *reader = request->report.reader;
-  if (section->has_data(&request->report, s->state)) return true;
-  if (is_summary(reader)) return false;
-  return !section->option || reader_header(reader)->mode & section->mode;
-}
-
-static int print_section(const request_t *request, const shown_t *s) {
+static int print_section(const request_t *request, int i) {
   const report_t *r = &request->report;
-  if (was_recorded(request, s)) return s->section->text(r, s->state, stdout);
-  printf("\n%s%s%s\n", r->bold, s->section->name, r->plain);
+  const report_section_t *section = sections_all[i];
+  if (sections_was_recorded(&request->sections, i))
+    return section->text(r, request->sections.states[i], stdout);
+  printf("\n%s%s%s\n", r->bold, section->name, r->plain);
   if (is_summary(r->reader))
     printf("  not in a summary; use the original recording\n");
   else
-    printf("  not recorded; record with 'sonde record %s'\n", s->section->option);
+    printf("  not recorded; record with 'sonde record %s'\n", section->option);
   return 0;
 }
 
 /* Images without names, each once: the functions in them are shown as addresses. */
 static void print_unnamed(const report_t *r) {
   size_t place = 0;
-  const char *reason, *path;
-  for (bool first = true; (path = frame_names_unnamed(r->names, &place, &reason)); first = false) {
+  const char *reason;
+  const record_image_t *image;
+  char id[FRAME_NAMES_ID_MAX];
+  for (bool first = true; (image = frame_names_unnamed(r->names, &place, &reason)); first = false) {
     if (first) printf("\n%saddresses without names%s\n", r->bold, r->plain);
-    printf("  %s: %s\n", path, reason);
+    printf("  %s: %s\n", image->path, reason);
+    if (image->build_id_size)
+      printf("    build-id %s; '--debug-dir DIR' searches its files in DIR\n",
+             frame_names_build_id(image, id));
   }
-}
-
-static void add_unnamed(const report_t *r, json_object *o) {
-  size_t place = 0;
-  const char *reason, *path;
-  json_object *list = json_new_array();
-  while ((path = frame_names_unnamed(r->names, &place, &reason))) {
-    json_object *image = json_new_object();
-    json_add_text(image, "path", path);
-    json_add_text(image, "reason", reason);
-    json_append(list, image);
-  }
-  json_add(o, "without_names", list);
 }
 
 /* The sections that the recording has, which a summary shortens. */
 static void print_more(const request_t *request) {
   const report_t *r = &request->report;
+  report_t whole = *r; /* a summary leaves some sections out */
   char text[512];
-  int n = snprintf(text, sizeof text, "sections:");
-  for (int i = 0; i < SECTIONS && n < (int)sizeof text; i++)
-    if (request->shown[i].section->has_data(r, request->shown[i].state))
-      n += snprintf(text + n, sizeof text - (size_t)n, " %s", sections[i]->name);
-  printf("\n%smore: sonde report %s SECTION\n", r->dim, r->path);
+  int n = snprintf(text, sizeof text, "more: sonde report FILE SECTION; sections:");
+  whole.brief = false;
+  for (int i = 0; i < SECTIONS_COUNT && n < (int)sizeof text; i++)
+    if (sections_all[i]->has_data(&whole, request->sections.states[i]))
+      n += snprintf(text + n, sizeof text - (size_t)n, " %s", sections_all[i]->name);
+  printf("\n%s", r->dim);
   cli_print_wrapped(text, 0);
   printf("%s", r->plain);
 }
 
+/* The more sections a summary has, the fewer rows has each of its lists. */
+static uint32_t brief_rows(const request_t *request) {
+  int shown = 0;
+  for (int i = 0; i < SECTIONS_COUNT; i++)
+    shown += sections_all[i]->has_data(&request->report, request->sections.states[i]);
+  return shown <= 3 ? 5 : shown <= 5 ? 3 : 2;
+}
+
 static int print_text(request_t *request) {
-  const report_t *r = &request->report;
+  report_t *r = &request->report;
+  const sections_t *all = &request->sections;
   bool printed = false;
   int status = 0;
+  r->brief_rows = brief_rows(request);
   pager_start();
   report_head_text(r, stdout);
-  if (request->has_why) why_head_text(&request->why, r, stdout);
-  for (int i = 0; i < SECTIONS && status == 0; i++) {
-    shown_t *s = &request->shown[i];
-    if (!(s->named || (!request->any_named && s->section->has_data(r, s->state)))) continue;
-    status = print_section(request, s);
+  if (all->has_why) why_head_text(&all->why, r, stdout);
+  for (int i = 0; i < SECTIONS_COUNT && status == 0; i++) {
+    bool has_data = sections_all[i]->has_data(r, all->states[i]);
+    if (!(all->named[i] || (!all->any_named && has_data))) continue;
+    status = print_section(request, i);
     printed = true;
   }
   if (!printed) printf("\nno events were recorded\n");
@@ -281,65 +235,19 @@ static int print_text(request_t *request) {
 }
 
 static int print_json(request_t *request) {
-  json_object *o = json_new_object();
-  int status = 0;
-  report_head_json(&request->report, o);
-  if (request->has_why) json_add(o, "why", why_json(&request->why));
-  for (int i = 0; i < SECTIONS && status == 0; i++) {
-    shown_t *s = &request->shown[i];
-    bool kept =
-        !is_summary(request->report.reader) && s->named; /* sonde ctl may have switched it */
-    if ((request->any_named && !s->named) || !(kept || was_recorded(request, s))) continue;
-    json_object *part = s->section->json(&request->report, s->state);
-    json_add(o, s->section->name, part);
-    if (!part) status = SONDE_ENOMEM;
-  }
-  add_unnamed(&request->report, o);
-  if (status == 0) printf("%s\n", json_print(o, JSON_STYLE));
+  json_object *o = sections_json(&request->sections);
+  if (!o) return SONDE_ENOMEM;
+  printf("%s\n", json_print(o, JSON_STYLE));
   json_object_put(o);
-  return status;
-}
-
-/* False: out of memory. */
-static bool find_why(request_t *request) {
-  void *states[WHY_SECTIONS];
-  for (int i = 0; i < SECTIONS; i++)
-    for (int k = 0; k < WHY_SECTIONS; k++)
-      if (request->shown[i].section == why_sections[k]) states[k] = request->shown[i].state;
-  return !request->has_why || why_report_finish(&request->why, &request->report, states);
-}
-
-/* The records of CPU time are of the whole recording. */
-static bool is_whole(const replay_options_t *w) {
-  return !w->from_ns && !w->to_ns && !w->from_marker && !w->to_marker;
+  return 0;
 }
 
 static int make_report(request_t *request) {
-  report_t *r = &request->report;
-  terminal_progress_t progress;
-  replay_t replay;
-  int status = start_sections(request);
-  request->has_why = !request->any_named && r->tree == TREE_NONE && is_whole(&request->window);
-  if (request->has_why) why_report_start(&request->why, r, &request->window);
-  terminal_progress_start(&progress, "reading events", 0);
-  request->window.progress = terminal_progress_update;
-  request->window.progress_context = &progress;
-  request->window.other = on_event;
-  request->window.other_context = request;
-  if (status == 0) status = replay_run(&replay, r->reader, &request->window);
-  terminal_progress_end(&progress);
-  if (status == 0) {
-    r->replay = &replay;
-    if (is_whole(&request->window)) r->cpu_time = &request->cpu_time;
-    r->names = frame_names_new(r->reader);
-    bool good = r->names && find_why(request);
-    status = !good ? SONDE_ENOMEM : request->json ? print_json(request) : print_text(request);
-    frame_names_free(r->names);
-    replay_free(&replay);
-  }
-  end_sections(request);
-  cpu_time_free(&request->cpu_time);
-  why_report_free(&request->why);
+  sections_t *all = &request->sections;
+  all->report = &request->report;
+  int status = sections_run(all, &request->window);
+  if (status == 0) status = request->json ? print_json(request) : print_text(request);
+  sections_free(all);
   return status;
 }
 
@@ -383,7 +291,7 @@ static int report(request_t *request) {
     return CLI_FAILED;
   }
   r->window = &request->window;
-  r->brief = !request->any_named && !r->tree;
+  r->brief = !request->sections.any_named && !r->tree;
   int status = make_report(request);
   reader_close(r->reader);
   if (status != 0) return message_fail("out of memory");
@@ -404,6 +312,11 @@ int verb_report(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case KEY_JSON: request.json = true; break;
+    case KEY_ALL:
+      request.report.all = request.report.top_given = true;
+      top = UINT32_MAX;
+      break;
+    case PAGER_KEY_NONE: pager_disable(); break;
     case KEY_FULL_NAMES: request.report.full_names = true; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
@@ -431,16 +344,19 @@ int verb_report(int argc, char **argv) {
     case KEY_FROM: request.from = parser.value; break;
     case KEY_TO: request.to = parser.value; break;
     default: {
-      const char *wrong = take_trace_option(&request.report, key, parser.value);
+      const char *wrong;
+      if (!naming_take(&request.naming, key, parser.value, &wrong))
+        wrong = take_trace_option(&request.report, key, parser.value);
       if (wrong) return cli_wrong_use(&usage, "%s", wrong);
     }
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
   request.report.path = parser.rest[0];
+  request.report.naming = &request.naming.options;
   request.report.exceeded_ns = &request.exceeded_ns;
   request.report.top = (uint32_t)top;
-  const char *unknown = choose_sections(&request, parser.rest + 1);
+  const char *unknown = choose_sections(&request.sections, parser.rest + 1);
   if (unknown && access(unknown, F_OK) == 0)
     return cli_wrong_use(&usage,
                          "takes one recording; report '%s' by itself, or compare two recordings "
@@ -448,5 +364,7 @@ int verb_report(int argc, char **argv) {
                          unknown);
   if (unknown)
     return cli_wrong_use(&usage, "no section '%s'; the sections are" SECTION_WORDS, unknown);
-  return report(&request);
+  int status = report(&request);
+  naming_free(&request.naming);
+  return status;
 }

@@ -15,6 +15,7 @@
 
 #include "cli/common/out_buffer.h"
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/file_input.h"
 #include "cli/verbs.h"
 #include "report/json.h"
@@ -26,7 +27,6 @@ enum {
   KEY_SLIDE,
   KEY_UUID,
   KEY_ARCH,
-  KEY_DEBUG_DIR,
   KEY_RETURNS,
   KEY_NO_LINES,
   KEY_NO_INLINES,
@@ -49,7 +49,7 @@ static const cli_option_t options[] = {
     {KEY_ARCH, "arch", "NAME", "slice of a fat Mach-O file: arm64, x86_64, i386, armv7, …"},
     {KEY_RETURNS, "return-addresses", NULL,
      "addresses are return addresses: name the call before each"},
-    {KEY_DEBUG_DIR, "debug-dir", "DIR", "search debug files here first; may be repeated"},
+    NAMING_FILE_OPTIONS,
     {KEY_NO_LINES, "no-lines", NULL, "print functions only"},
     {KEY_NO_INLINES, "no-inlines", NULL, "omit inlined functions"},
     {KEY_NO_DEMANGLE, "no-demangle", NULL, "print linker names"},
@@ -71,12 +71,9 @@ static const cli_usage_t usage = {
         {"sonde symbolize --images App.crash --debug-dir ./dSYMs 0x104a30010", "a crash report"},
         {"sonde symbolize --debug-dir ./debug stacks.json", "stacks of a stripped build"}}};
 
-#define DIRS_MAX 32
-
 typedef struct job {
   const char *image;
-  const char *dirs[DIRS_MAX + 1];
-  int dir_count;
+  naming_t naming;
   symbol_options_t symbols;
   bool has_load, has_slide, returns, no_demangle, json;
   uint64_t load, slide;
@@ -155,10 +152,6 @@ static const char *take_option(job_t *job, int key, const char *value) {
     job->is_arm64e = !strcmp(value, "arm64e");
     if (job->machine == IMAGE_MACHINE_UNKNOWN)
       return "--arch takes arm64, arm64e, x86_64, i386, armv7 or arm64_32";
-    break;
-  case KEY_DEBUG_DIR:
-    if (job->dir_count == DIRS_MAX) return "too many --debug-dir";
-    job->dirs[job->dir_count++] = value;
     break;
   case KEY_RETURNS: job->returns = true; break;
   case KEY_NO_LINES: job->symbols.no_lines = true; break;
@@ -400,7 +393,9 @@ int verb_symbolize(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   int key, status;
   while ((key = cli_next(&parser)) > 0) {
-    const char *wrong = take_option(&job, key, parser.value);
+    const char *wrong;
+    if (!naming_take(&job.naming, key, parser.value, &wrong))
+      wrong = take_option(&job, key, parser.value);
     if (wrong) return cli_wrong_use(&usage, "%s", wrong);
   }
   if (key < 0) return parser.status;
@@ -412,7 +407,8 @@ int verb_symbolize(int argc, char **argv) {
   if (!is_addresses && parser.rest_count != 1)
     return cli_wrong_use(&usage,
                          "takes --image FILE, --images FILE, or a JSON file of `sonde stacks`");
-  job.symbols.debug_dirs = job.dirs;
+  job.symbols.debug_dirs = job.naming.debug_dirs;
+  job.symbols.sysroots = job.naming.sysroots;
   job.symbolizer = symbolizer_new(&job.symbols);
   if (!job.symbolizer) return message_fail("out of memory");
   if (is_addresses)

@@ -24,6 +24,7 @@
   X(ctl, RECORD, "control a program that is being recorded")                                       \
   X(import, RECORD, "convert a malloc stack log of macOS or iOS to a recording")                   \
   X(report, READ, "print what a recording contains")                                               \
+  X(view, READ, "open a recording as a page in the browser: time line, flame graphs")              \
   X(history, READ, "show what happened at an address, and from where")                             \
   X(events, READ, "print every event of a recording as JSON lines")                                \
   X(export, READ, "convert to collapsed, pprof, chrome-trace, sarif or csv")                       \

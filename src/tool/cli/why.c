@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "report/json.h"
@@ -21,6 +22,7 @@ static const cli_option_t options[] = {
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "examine"),
     {KEY_EXE, "exe", "FILE", "of a core file: the program that dumped core"},
+    NAMING_FILE_OPTIONS,
     {0}};
 
 static const cli_usage_t usage = {
@@ -37,6 +39,7 @@ static const cli_usage_t usage = {
                  {"sonde why --markdown run.sonde", "print a list for a pull request"}}};
 
 typedef struct request {
+  naming_t naming;
   bool json, markdown;
   const char *exe;
   report_t report;
@@ -98,10 +101,11 @@ static int explain(request_t *q) {
   if (status < 0) return status;
   r->replay = &replay;
   r->cpu_time = &q->cpu_time;
-  r->names = frame_names_new(r->reader);
+  r->names = frame_names_new(r->reader, r->naming);
   r->window = &window;
   bool good = r->names && why_report_finish(&q->why, r, q->states);
   if (good) (void)print(&q->why, q->json, q->markdown);
+  if (good && !q->json) naming_note_missing(r->names);
   frame_names_free(r->names);
   replay_free(&replay);
   r->names = NULL;
@@ -124,8 +128,9 @@ static int why_outside(request_t *q, long pid) {
   char error[WHY_ERROR_MAX];
   const char *path = q->report.path;
   q->why.path = path;
-  int status = why_target(&q->why, pid, path, q->exe, error) ? print(&q->why, q->json, q->markdown)
-                                                             : message_fail("%s", error);
+  int status = why_target(&q->why, pid, path, q->exe, &q->naming.options, error)
+                   ? print(&q->why, q->json, q->markdown)
+                   : message_fail("%s", error);
   why_report_free(&q->why);
   return status;
 }
@@ -141,6 +146,7 @@ static int explain_any(request_t *q) {
 int verb_why(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t q = {0};
+  const char *wrong;
   int key;
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
@@ -148,7 +154,9 @@ int verb_why(int argc, char **argv) {
     case KEY_MARKDOWN: q.markdown = true; break;
     case KEY_EXE: q.exe = parser.value; break;
     default:
-      if (!recording_program(parser.value, &q.report.program))
+      if (naming_take(&q.naming, key, parser.value, &wrong)) {
+        if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+      } else if (!recording_program(parser.value, &q.report.program))
         return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
     }
   if (key < 0) return parser.status;
@@ -156,5 +164,6 @@ int verb_why(int argc, char **argv) {
   if (q.json && q.markdown)
     return cli_wrong_use(&usage, "--json and --markdown exclude each other");
   q.report.path = parser.rest[0];
+  q.report.naming = &q.naming.options;
   return explain_any(&q);
 }

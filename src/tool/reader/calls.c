@@ -169,6 +169,8 @@ double reader_clock_ns(const reader_t *r, uint64_t clock) {
   return ((double)clock - (double)r->header.start_ticks) * reader_clock_rate(r);
 }
 
+uint64_t reader_patched(const reader_t *r, move_fault_t reason) { return r->patched[reason]; }
+
 call_cost_t reader_call_cost(const reader_t *r) {
   return (call_cost_t){r->cost_pair, r->cost_inside};
 }

@@ -6,6 +6,7 @@
 #ifndef SONDE_READER_CALLS_H
 #define SONDE_READER_CALLS_H
 
+#include "hook/move.h"
 #include "reader/reader.h"
 
 typedef enum call_what {
@@ -62,5 +63,9 @@ typedef struct call_cost {
   double pair, inside;
 } call_cost_t;
 call_cost_t reader_call_cost(const reader_t *reader);
+
+/* The number of functions that were patched at run time (MOVE_OK), or that could not be, by reason.
+ */
+uint64_t reader_patched(const reader_t *reader, move_fault_t reason);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "hook/move.h"
 #include "reader/reader.h"
 
 /* Zero bytes behind a chunk in memory, because a varint may be read past the chunk's end. */
@@ -27,6 +28,12 @@ typedef struct frame_text {
   uint32_t frame;
   const char *text;
 } frame_text_t;
+
+/* COUNT functions of a frame, from number FIRST. */
+typedef struct frame_functions {
+  uint32_t frame, count;
+  size_t first;
+} frame_functions_t;
 
 /* A copied string; the blocks form a list. */
 typedef struct text_block {
@@ -53,10 +60,14 @@ struct reader {
   ARRAY(sensor_record_t) sensor_records;
   ARRAY(const char *) arguments;
   ARRAY(frame_text_t) frame_texts;
+  ARRAY(frame_functions_t) frame_functions;
+  ARRAY(record_function_t) functions;
   /* the id of sonde's agent among the images; 0: none */
   uint32_t agent;
   /* of TABLE_TRACER, in units of the clock */
   double cost_pair, cost_inside;
+  /* of TABLE_PATCHED */
+  uint64_t patched[MOVE_FAULT_COUNT];
   /* of images, threads, frames and nodes */
   hash_index_t image_ids, thread_ids, frame_ids, node_ids;
   text_block_t *texts;

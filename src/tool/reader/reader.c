@@ -428,6 +428,8 @@ void reader_close(reader_t *r) {
   free(r->arguments.items);
   free(r->sensor_records.items);
   free(r->frame_texts.items);
+  free(r->frame_functions.items);
+  free(r->functions.items);
   hash_free(&r->image_ids);
   hash_free(&r->thread_ids);
   hash_free(&r->frame_ids);

@@ -52,6 +52,8 @@ typedef struct record_image {
   const uint8_t *build_id;
   uint32_t build_id_size;
   const char *path;
+  /* it contains the Python interpreter that runs frames of reader_is_python */
+  bool is_python;
 } record_image_t;
 
 typedef struct record_thread {
@@ -61,11 +63,22 @@ typedef struct record_thread {
   const char *name;
 } record_thread_t;
 
+/* A function that the recording names itself (TABLE_FUNCTIONS). */
+typedef struct record_function {
+  const char *name;
+  const char *file; /* "": unknown */
+  uint32_t line;    /* 0: unknown */
+  bool inlined;     /* into the next one */
+} record_function_t;
+
 typedef struct record_frame {
   uint32_t id, image, flags;
   uint64_t pc;
-  /* its name, if the recording contains one (TABLE_NAMED); else NULL */
+  /* its name, if the recording contains one (TABLE_FRAME_NAME); else NULL */
   const char *text;
+  /* innermost first; the count is 0 if the recording does not have them */
+  const record_function_t *functions;
+  uint32_t function_count;
 } record_frame_t;
 
 /* A node of the stack table. The ids are those of the recording. */
@@ -126,6 +139,9 @@ const sensor_record_t *reader_sensor_records(const reader_t *reader, size_t *cou
 const record_thread_t *reader_thread(const reader_t *reader, uint32_t stream);
 const record_image_t *reader_image(const reader_t *reader, uint32_t id);
 const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);
+
+/* Whether F is a Python function; its name is in `functions`. */
+bool reader_is_python(const record_frame_t *f);
 
 /* True if FRAME is code of sonde's agent. */
 bool reader_is_agent(const reader_t *reader, const record_frame_t *frame);

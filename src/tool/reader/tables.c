@@ -8,6 +8,7 @@
 
 #include "reader/body.h"
 #include "reader/internal.h"
+#include "python/frame_pc.h"
 #include "sonde/status.h"
 
 /* ---- ids ---------------------------------------------------------------------------------- */
@@ -183,6 +184,29 @@ static int read_named(reader_t *r, body_t *b) {
   return 0;
 }
 
+/* The limit of functions at one frame; a hostile file has at most one for each of its bytes. */
+enum { FUNCTIONS_MAX = 4096 };
+
+static int read_functions(reader_t *r, body_t *b) {
+  frame_functions_t f = {.frame = get_id(b), .first = r->functions.count};
+  while (b->p < b->end && !b->truncated && f.count < FUNCTIONS_MAX) {
+    record_function_t function = {0};
+    function.inlined = body_number(b) & FUNCTION_INLINED;
+    function.line = (uint32_t)body_number(b);
+    function.name = get_text(r, b, NULL);
+    function.file = get_text(r, b, NULL);
+    record_function_t *item = b->truncated ? NULL : ARRAY_ADD(r->functions);
+    if (b->truncated) return 0;
+    if (!item) return SONDE_ENOMEM;
+    *item = function;
+    f.count++;
+  }
+  frame_functions_t *item = f.count ? ARRAY_ADD(r->frame_functions) : NULL;
+  if (f.count && !item) return SONDE_ENOMEM;
+  if (item) *item = f;
+  return 0;
+}
+
 static void read_tracer(reader_t *r, body_t *b) {
   double pair = (double)body_number(b) / 256, inside = (double)body_number(b) / 256;
   if (b->truncated || inside > pair) return;
@@ -190,11 +214,23 @@ static void read_tracer(reader_t *r, body_t *b) {
   r->cost_inside = inside;
 }
 
-/* A frame may follow its text in the file. */
+static void read_patched(reader_t *r, body_t *b) {
+  uint64_t reason = body_number(b), count = body_number(b);
+  if (!b->truncated && reason < MOVE_FAULT_COUNT) r->patched[reason] += count;
+}
+
+/* A frame may follow its text and its functions in the file. */
 static void assign_texts(reader_t *r) {
   for (size_t i = 0; i < r->frame_texts.count; i++) {
     size_t frame = find_id(r, &r->frame_ids, frame_key, r->frame_texts.items[i].frame);
     if (frame != SIZE_MAX) r->frames.items[frame].text = r->frame_texts.items[i].text;
+  }
+  for (size_t i = 0; i < r->frame_functions.count; i++) {
+    const frame_functions_t *f = &r->frame_functions.items[i];
+    size_t frame = find_id(r, &r->frame_ids, frame_key, f->frame);
+    if (frame == SIZE_MAX) continue;
+    r->frames.items[frame].functions = &r->functions.items[f->first];
+    r->frames.items[frame].function_count = f->count;
   }
 }
 
@@ -207,7 +243,9 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_FRAME: return read_frame(r, b);
   case TABLE_NODE: return read_node(r, b);
   case TABLE_FRAME_NAME: return read_named(r, b);
+  case TABLE_FUNCTIONS: return read_functions(r, b);
   case TABLE_TRACER: read_tracer(r, b); return 0;
+  case TABLE_PATCHED: read_patched(r, b); return 0;
   default: return read_sensor_record(r, type, b); /* of a sensor, or of a later version */
   }
 }
@@ -239,6 +277,23 @@ static int read_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b
   return status;
 }
 
+/* The first native frame further out than a Python frame is the interpreter's. */
+static void find_interpreters(reader_t *r) {
+  for (size_t i = 0; i < r->nodes.count; i++) {
+    const record_frame_t *f = reader_frame(r, r->nodes.items[i].frame);
+    const record_node_t *outer =
+        f && reader_is_python(f) ? reader_node(r, r->nodes.items[i].parent) : NULL;
+    const record_frame_t *native = outer ? reader_frame(r, outer->frame) : NULL;
+    size_t image =
+        native && native->image ? find_id(r, &r->image_ids, image_key, native->image) : SIZE_MAX;
+    if (image != SIZE_MAX) r->images.items[image].is_python = true;
+  }
+  /* Each writer has images of its own. */
+  for (size_t i = 0; i < r->images.count; i++)
+    for (size_t k = 0; k < r->images.count && r->images.items[i].is_python; k++)
+      r->images.items[k].is_python |= !strcmp(r->images.items[i].path, r->images.items[k].path);
+}
+
 int reader_tables(reader_t *r) {
   chunk_buffer_t buffer = {0};
   int status = 0;
@@ -252,6 +307,7 @@ int reader_tables(reader_t *r) {
     if ((n->parent && !reader_node(r, n->parent)) || !reader_frame(r, n->frame))
       r->damage.missing_definitions++;
   }
+  find_interpreters(r);
   return status;
 }
 
@@ -310,6 +366,8 @@ bool reader_is_agent(const reader_t *r, const record_frame_t *f) {
   return f->image && f->image == r->agent;
 }
 
+bool reader_is_python(const record_frame_t *f) { return !f->image && python_pc_is(f->pc); }
+
 /* Brent's algorithm detects a cycle of at most READER_DEPTH_MAX / 2 nodes: each time that the depth
  * has doubled, a checkpoint moves to the current node. Longer cycles end at READER_DEPTH_MAX. */
 int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
@@ -328,13 +386,23 @@ int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, 
   return count + (id != 0);
 }
 
+/* Whether F is in the image of a Python interpreter. */
+static bool is_interpreter(const reader_t *r, const record_frame_t *f) {
+  const record_image_t *image = f->image ? reader_image(r, f->image) : NULL;
+  return image && image->is_python;
+}
+
 int reader_program_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
   int depth = reader_stack(r, id, frames, max), known = depth < max ? depth : max, kept = 0;
   int own = 0; /* innermost frames of the agent */
   while (own < known && reader_is_agent(r, frames[own]))
     own++;
   if (own) frames[kept++] = frames[own - 1];
-  for (int i = own; i < known; i++)
-    if (!reader_is_agent(r, frames[i])) frames[kept++] = frames[i];
+  bool in_python = false;
+  for (int i = own; i < known; i++) {
+    in_python |= reader_is_python(frames[i]);
+    if (!reader_is_agent(r, frames[i]) && !(in_python && is_interpreter(r, frames[i])))
+      frames[kept++] = frames[i];
+  }
   return known > 0 ? depth - (known - kept) : depth;
 }

@@ -47,6 +47,8 @@ typedef struct control {
   /* whose socket the agent uses; NULL: its own. Agents of children use the program's: in another
    * network namespace there is no other one. */
   const struct control *listener;
+  /* of a process that is recorded from outside: a request ended the recording */
+  bool is_over;
   /* who sent the current request */
   pid_t client_pid;
   /* a descriptor that the reply carries; -1: none */

@@ -37,6 +37,13 @@ static bool report_stopped(const control_t *c, FILE *reply) {
   return reason != 0;
 }
 
+/* Sensors of the agent cannot be switched on without it. */
+static bool report_no_agent(const control_t *c, const char *sensor, FILE *reply) {
+  if (!load_relaxed(&c->recording->control->from_outside)) return false;
+  fprintf(reply, "the program is recorded from outside, without the agent that %s needs", sensor);
+  return true;
+}
+
 static void print_sampler(const shm_control_t *s, FILE *reply) {
   if (load_relaxed(&s->mode) & RECORD_SAMPLES && s->sample_interval_ns)
     fprintf(reply, "sample %" PRIu64 "\n",
@@ -78,6 +85,7 @@ bool control_malloc(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "malloc takes all, malloc, vm, live, livevm, sample:BYTES or off");
     return false;
   }
+  if (mode && report_no_agent(c, "malloc", reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_malloc, mode, sample_bytes, reply)) return false;
   fprintf(reply, "malloc %s\n", argument);
   return true;
@@ -105,6 +113,7 @@ bool control_trace(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "trace takes on or off");
     return false;
   }
+  if (on && report_no_agent(c, "trace", reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_trace, on ? SENSOR_MODE_trace : 0,
                    c->recording->control->sample_bytes, reply))
     return false;
@@ -120,6 +129,7 @@ bool control_audit(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "audit takes on or off");
     return false;
   }
+  if (on && report_no_agent(c, "audit", reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_audit, on ? SENSOR_MODE_audit : 0,
                    c->recording->control->sample_bytes, reply))
     return false;
@@ -160,9 +170,13 @@ bool control_mark(control_t *c, const char *argument, FILE *reply) {
 bool control_stop(control_t *c, const char *argument, FILE *reply) {
   (void)argument;
   if (report_stopped(c, reply)) return false;
-  if (!switch_mode(c, UINT32_MAX, 0, 0, reply)) return false;
-  recording_set_tracing(c->recording, false);
-  recording_stop(c->recording);
+  bool ends = load_relaxed(&c->recording->control->from_outside) && c->processes;
+  if (!ends) {
+    if (!switch_mode(c, UINT32_MAX, 0, 0, reply)) return false;
+    recording_set_tracing(c->recording, false);
+    recording_stop(c->recording);
+  }
+  c->is_over = ends; /* the recorder has no command to wait for */
   fprintf(reply, "bytes %" PRIu64 "\n", load_relaxed(&c->recording->control->file_end));
   return true;
 }

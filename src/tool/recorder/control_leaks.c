@@ -242,6 +242,10 @@ bool control_leaks(control_t *c, const char *argument, FILE *reply) {
   end_exchange();
   reap_copies();
   if (!strcmp(argument, "end")) return true;
+  if (!strcmp(argument, "copy") && load_relaxed(&c->recording->control->from_outside)) {
+    fprintf(reply, "the program is recorded from outside, without the agent that searches it");
+    return false;
+  }
   if (!strcmp(argument, "copy")) return copy(c, reply);
   fprintf(reply, "leaks takes copy or end");
   return false;

@@ -12,9 +12,13 @@
 
 #include "base/message.h"
 #include "recorder/notes.h"
+#include "recorder/monitor/outside/observed.h"
+#include "record/settings.h"
 
 struct followed {
   followed_t *next;
+  /* of a child that is recorded from outside; zeros: the agent is in the child */
+  observed_t observed;
   recording_t recording;
   control_t control;
   monitors_t monitors;
@@ -39,6 +43,7 @@ static followed_t *find(const follow_t *f, pid_t pid) {
 
 static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   const shm_control_t *main = f->main->recording->control;
+  bool from_outside = load_relaxed(&main->from_outside);
   /* An audit that the program starts by itself is not its children's. */
   uint32_t mode = load_relaxed(&main->mode) & ~RECORD_SWITCHING;
   if (!main->policy_size) mode &= ~RECORD_AUDIT;
@@ -49,8 +54,14 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
     return NULL;
   }
   c->pid = pid;
-  c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-  bool named = c->pidfd >= 0 && name_file(f->path, pid, c->path, sizeof c->path);
+  problem_t problem;
+  if (from_outside && !observed_open(&c->observed, pid, 0, &problem)) {
+    snprintf(error, size, "%s", problem.text);
+    free(c);
+    return NULL;
+  }
+  c->pidfd = from_outside ? c->observed.pidfd : (int)syscall(SYS_pidfd_open, pid, 0);
+  bool named = (c->pidfd >= 0 || from_outside) && name_file(f->path, pid, c->path, sizeof c->path);
   if (!named) snprintf(error, size, "process %d: %s", (int)pid, strerror(errno));
   if (!named || recording_create(&c->recording, c->path, (uint32_t)pid, mode, main->sample_bytes,
                                  f->limit_bytes, error, size) < 0) {
@@ -58,6 +69,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
     free(c);
     return NULL;
   }
+  c->recording.keep_free_bytes = f->keep_free_bytes;
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
   c->recording.control->policy_fd = main->policy_fd;
   c->recording.control->policy_size = main->policy_size;
@@ -67,6 +79,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->control.agent_fd = -1;
   c->control.listener = f->main;
   control_name(&c->control, c->recording.control->recorder_name);
+  if (from_outside) observed_begin(c->recording.control);
   monitors_start(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
   c->next = f->first;
   f->first = c;
@@ -103,13 +116,16 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
 
 static void finish(const follow_t *f, followed_t *c) {
   const shm_control_t *control = c->recording.control;
-  processes_end(f->processes, c->pid, control->exec_index, control->executing,
-                control->threads.process_ns);
+  bool runs = c->observed.pid && !observed_has_ended(&c->observed);
+  uint32_t wait_status = runs ? RECORD_STATUS_RUNNING : RECORD_STATUS_UNKNOWN;
+  if (!runs)
+    processes_end(f->processes, c->pid, control->exec_index, control->executing,
+                  control->threads.process_ns);
   monitors_end_time(&c->monitors);
-  monitors_stop(&c->monitors, 0); /* only its parent gets the status */
+  monitors_stop(&c->monitors, runs ? (int)wait_status : 0); /* only its parent gets the status */
   control_close(&c->control);
-  close(c->pidfd);
-  int status = recording_finish(&c->recording, (int)RECORD_STATUS_UNKNOWN);
+  if (c->pidfd >= 0) close(c->pidfd);
+  int status = recording_finish(&c->recording, (int)wait_status);
   if (status < 0) message_note("cannot write the end of '%s'", c->path);
   notes_of_programs(c->recording.control, NULL);
   uint32_t reason = c->recording.header.stop_reason;
@@ -119,11 +135,7 @@ static void finish(const follow_t *f, followed_t *c) {
   c->ended = true;
 }
 
-void follow_serve(follow_t *f, const struct pollfd *fds) {
-  for (followed_t *c = f->first; c; c = c->next, fds += 2) {
-    if (fds[1].revents) control_serve(&c->control);
-    if (fds[0].revents) finish(f, c);
-  }
+static void forget_ended(follow_t *f) {
   for (followed_t **at = &f->first; *at;) {
     followed_t *c = *at;
     if (!c->ended) {
@@ -134,6 +146,31 @@ void follow_serve(follow_t *f, const struct pollfd *fds) {
     f->count--;
     free(c);
   }
+}
+
+void follow_serve(follow_t *f, const struct pollfd *fds) {
+  for (followed_t *c = f->first; c; c = c->next, fds += 2) {
+    if (fds[1].revents) control_serve(&c->control);
+    if (fds[0].revents) finish(f, c);
+  }
+  forget_ended(f);
+}
+
+/* ---- from outside ------------------------------------------------------------------------- */
+
+void follow_observe(follow_t *f) {
+  char settings[SETTINGS_MAX], error[PATH_MAX + 64];
+  for (pid_t pid; (pid = processes_unrecorded(f->processes)) > 0;)
+    (void)follow_child(f, pid, settings, sizeof settings, error, sizeof error);
+  for (followed_t *c = f->first; c; c = c->next)
+    if (c->pidfd < 0 && observed_has_ended(&c->observed)) finish(f, c);
+  forget_ended(f);
+}
+
+void follow_leave(follow_t *f) {
+  for (followed_t *c = f->first; c; c = c->next)
+    finish(f, c);
+  forget_ended(f);
 }
 
 /* Whether the initial environment of process PID contains SETTINGS. */
@@ -157,6 +194,9 @@ bool follow_remains(const char *settings) {
 }
 
 void follow_refresh(follow_t *f) {
-  for (followed_t *c = f->first; c; c = c->next)
+  for (followed_t *c = f->first; c; c = c->next) {
+    if (c->observed.pid && observed_has_executed(&c->observed))
+      (void)add_relaxed(&c->recording.control->exec_index, 1);
     recording_refresh(&c->recording);
+  }
 }

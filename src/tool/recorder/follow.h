@@ -24,6 +24,7 @@ typedef struct follow {
   const control_t *main;
   processes_t *processes;
   uint64_t limit_bytes;
+  uint64_t keep_free_bytes; /* as in recorder_options_t */
   const monitor_options_t *monitor_options;
   followed_t *first;
   size_t count;
@@ -46,6 +47,12 @@ void follow_serve(follow_t *follow, const struct pollfd *fds);
 /* Whether a process with SETTINGS in its initial environment still runs: it may yet request a
  * recording. */
 bool follow_remains(const char *settings);
+
+/* Starts to record the children that were found in /proc, for a recording from outside. */
+void follow_observe(follow_t *follow);
+
+/* Finishes the recordings of children that run on. */
+void follow_leave(follow_t *follow);
 
 /* Calls recording_refresh for all children. */
 void follow_refresh(follow_t *follow);

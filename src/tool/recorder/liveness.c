@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,4 +95,55 @@ bool liveness_is_written(const struct stat *file, const record_header_t *header)
 
 bool liveness_of_part(uint32_t pid, const struct stat *file) {
   return start_of(pid) || is_open_somewhere(file);
+}
+
+/* ---- orphans ------------------------------------------------------------------------------ */
+
+orphan_verdict_t orphan_judge(int fd, const struct stat *file) {
+  record_header_t h;
+  if (pread(fd, &h, sizeof h, 0) != sizeof h || memcmp(h.magic, RECORD_MAGIC, 8))
+    return ORPHAN_NOT_OURS;
+  if (h.state != RECORD_OPEN) return ORPHAN_FINISHED;
+  bool recent = !liveness_can_tell(&h) && liveness_is_recent(file);
+  return recent || liveness_is_written(file, &h) ? ORPHAN_LIVING : ORPHAN_YES;
+}
+
+/* The length of COMMAND and the dot in "COMMAND.PID.sonde"; 0: not such a name. */
+static size_t command_length(const char *name) {
+  static const char ending[] = ".sonde";
+  size_t n = strlen(name), digits = 0;
+  if (n < sizeof ending || strcmp(name + n - (sizeof ending - 1), ending)) return 0;
+  n -= sizeof ending - 1;
+  while (n > digits && isdigit((unsigned char)name[n - 1 - digits]))
+    digits++;
+  n -= digits;
+  return digits && n > 1 && name[n - 1] == '.' ? n : 0;
+}
+
+static bool is_old_orphan(int folder, const char *name) {
+  struct stat file;
+  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+  if (fd < 0) return false;
+  bool is = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
+            time(NULL) - file.st_mtime > ORPHAN_KEPT_SECONDS &&
+            orphan_judge(fd, &file) == ORPHAN_YES;
+  close(fd);
+  return is;
+}
+
+unsigned orphans_remove_old(const char *path) {
+  char folder[PATH_MAX];
+  const char *slash = strrchr(path, '/'), *own = slash ? slash + 1 : path;
+  size_t length = command_length(own);
+  unsigned removed = 0;
+  if (!length) return 0;
+  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+  DIR *dir = opendir(folder);
+  struct dirent *entry;
+  while (dir && (entry = readdir(dir)))
+    if (command_length(entry->d_name) == length && !strncmp(entry->d_name, own, length) &&
+        is_old_orphan(dirfd(dir), entry->d_name) && unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+      removed++;
+  if (dir) closedir(dir);
+  return removed;
 }

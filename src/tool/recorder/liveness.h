@@ -32,4 +32,23 @@ bool liveness_is_written(const struct stat *file, const record_header_t *header)
 /* Whether the process PID, which was creating FILE, runs or a process has FILE open. */
 bool liveness_of_part(uint32_t pid, const struct stat *file);
 
+/* ---- orphans: recordings whose program and recorder ended without finishing them ------------- */
+
+typedef enum orphan_verdict {
+  ORPHAN_NOT_OURS, /* not a recording */
+  ORPHAN_FINISHED,
+  ORPHAN_LIVING, /* a process may still write it */
+  ORPHAN_YES,
+} orphan_verdict_t;
+
+/* Judges the file FD with the facts FILE. */
+orphan_verdict_t orphan_judge(int fd, const struct stat *file);
+
+/* An orphan may be the only trace of a crash, so it stays this long. */
+#define ORPHAN_KEPT_SECONDS (24 * 60 * 60)
+
+/* Removes the orphans in the folder of PATH, a default name COMMAND.PID.sonde, that are recordings
+ * of COMMAND and have not changed for ORPHAN_KEPT_SECONDS. Returns their number. */
+unsigned orphans_remove_old(const char *path);
+
 #endif

@@ -11,6 +11,7 @@
 #include "base/bits.h"
 #include "base/message.h"
 #include "base/terminal.h"
+#include "hook/move.h"
 #include "record/format.h"
 
 void notes_of_programs(const shm_control_t *control, const char *why) {
@@ -43,12 +44,22 @@ static void note_patches(const shm_control_t *c) {
                  c->code_small);
 }
 
+/* Functions whose entries were moved. */
+static void note_moves(const shm_control_t *c) {
+  if (c->code_moved) message_note("%u functions are patched", c->code_moved);
+  for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++)
+    if (c->code_unmoved[i])
+      message_note("%u functions are not patched: %s", c->code_unmoved[i], move_fault_texts[i]);
+}
+
 void notes_of_trace(const shm_control_t *c) {
   note_patches(c);
+  note_moves(c);
   if (!c->trace_pattern[0]) return;
   if (c->imports_refused[0])
     message_note("no imported function is traced: %s", c->imports_refused);
-  else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->methods_timed)
+  else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->code_moved &&
+           !c->methods_timed)
     message_note("no traceable function or method matches '%s'; see 'sonde help record'",
                  c->trace_pattern);
   if (c->imports_left)
@@ -72,7 +83,7 @@ static bool is_in_place(const recording_t *r, const char *path) {
 /* The shell reports the signal as that of `sonde record`, so the end is named here. */
 static void note_crash(uint32_t exit_status, const char *path) {
   int status = (int)exit_status, signal = WTERMSIG(status);
-  if (exit_status == RECORD_STATUS_UNKNOWN || !WIFSIGNALED(status)) return;
+  if (!RECORD_STATUS_IS_KNOWN(exit_status) || !WIFSIGNALED(status)) return;
   if (signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE ||
       signal == SIGILL || signal == SIGTRAP || signal == SIGSYS)
     message_note("the command crashed: signal %d (%s); 'sonde report %s crash' shows where", signal,

@@ -76,11 +76,25 @@ bool process_facts_read(pid_t pid, process_facts_t *out) {
   return true;
 }
 
+/* Field 28, startstack. */
+uint64_t process_facts_stack(pid_t pid) {
+  char text[1024];
+  if (read_file(pid, "stat", text, sizeof text) <= 0) return 0;
+  const char *p = strrchr(text, ')');
+  for (int field = 2; p && field < 28; field++)
+    p = strchr(p + 1, ' ');
+  return p ? strtoull(p + 1, NULL, 10) : 0;
+}
+
 void process_facts_command(pid_t pid, char *out, size_t size) {
   ssize_t n = read_file(pid, "cmdline", out, size);
   for (ssize_t i = 0; i + 1 < n; i++)
     if (!out[i]) out[i] = ' ';
   if (n < 0) out[0] = 0;
+}
+
+void process_facts_started_as(pid_t pid, char *out, size_t size) {
+  if (read_file(pid, "cmdline", out, size) < 0) out[0] = 0;
 }
 
 bool process_facts_runs(pid_t pid, const char *file) {

@@ -21,11 +21,19 @@ typedef struct process_facts {
 /* Reads /proc/PID/stat (proc_pid_stat(5)); false if there is no such process. */
 bool process_facts_read(pid_t pid, process_facts_t *out);
 
+/* The start of the initial stack of process PID, which differs after an execve; 0: unknown, or the
+ * reader lacks the right. */
+uint64_t process_facts_stack(pid_t pid);
+
 /* The text of /proc/PID/stat. */
 bool process_facts_parse(const char *text, uint64_t ticks_per_second, process_facts_t *out);
 
 /* Writes the command line with spaces between the arguments to OUT; "" if it is unknown. */
 void process_facts_command(pid_t pid, char *out, size_t size);
+
+/* Writes the first argument, usually the name by which the program was started, to OUT; "" if it is
+ * unknown. */
+void process_facts_started_as(pid_t pid, char *out, size_t size);
 
 /* Whether the executable of the process PID has the file name of the path FILE. */
 bool process_facts_runs(pid_t pid, const char *file);

@@ -18,6 +18,10 @@
 #define COMMAND_MAX 4096
 
 static const char not_started[] = "the agent did not start in it";
+static const char too_short[] = "it ended before sonde could read it";
+
+/* A child that is about to execute a program does so within this time. */
+#define EXEC_NS UINT64_C(20000000)
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
@@ -91,6 +95,7 @@ static process_row_t *add(processes_t *p, pid_t pid) {
 static void end_row(processes_t *p, process_row_t *r) {
   unwatch(p, r);
   forget_running(p, r);
+  if (!p->settings && r->state != PROCESS_RECORDED && !r->why) r->why = too_short;
   if (r->state == PROCESS_FOUND && !r->executed && !r->why)
     r->why = "it is a fork and recorded no event";
   if (r->state != PROCESS_RECORDED && !r->why) r->why = not_started;
@@ -126,7 +131,10 @@ bool processes_start(processes_t *p, recording_t *recording, const char *setting
   for (size_t n = 0; *command && n < sizeof text; command++)
     n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? " " : "", *command);
   r->state = PROCESS_RECORDED;
-  r->parent = getpid();
+  if (settings)
+    r->parent = getpid();
+  else
+    watch(p, r);
   set_text(&r->file, file);
   set_text(&r->command, text);
   return r->file && r->command;
@@ -278,7 +286,8 @@ static void update(processes_t *p, process_row_t *r, const process_facts_t *fact
   read_command(r);
   r->executed |= !parent || !parent->command || !r->command || strcmp(parent->command, r->command);
   bool announced = r->state == PROCESS_EXECUTES; /* its agent may not have started yet */
-  if (r->executed && !announced && !r->why) r->why = process_facts_why(r->pid, p->settings);
+  if (p->settings && r->executed && !announced && !r->why)
+    r->why = process_facts_why(r->pid, p->settings);
 }
 
 static void look_at(processes_t *p, pid_t pid) {
@@ -333,10 +342,19 @@ void processes_scan_unrecorded(processes_t *p) {
   read_births(p);
   for (size_t i = 0; i < p->running.count; i++) {
     pid_t pid = running(p, i)->pid;
-    if (running(p, i)->pidfd < 0) continue;
+    if (p->settings && running(p, i)->pidfd < 0) continue;
     look_at(p, pid);
     look_at_children(p, pid); /* may move the rows */
   }
+}
+
+pid_t processes_unrecorded(const processes_t *p) {
+  uint64_t now_ns = recording_now_ns(p->recording);
+  for (size_t i = 0; i < p->running.count; i++) {
+    const process_row_t *r = running(p, i);
+    if (r->state == PROCESS_FOUND && !r->why && now_ns - r->start_ns >= EXEC_NS) return r->pid;
+  }
+  return 0;
 }
 
 void processes_pids(const processes_t *p, pid_t *pids) {

@@ -69,7 +69,7 @@ typedef struct processes {
 } processes_t;
 
 /* Starts the list with the program itself: process PID, recorded to FILE. SETTINGS must stay valid.
- * False: out of memory. */
+ * NULL: processes are recorded from outside. False: out of memory. */
 bool processes_start(processes_t *processes, recording_t *recording, const char *settings,
                      pid_t pid, const char *file, char **command);
 
@@ -99,6 +99,9 @@ void processes_scan(processes_t *processes);
 
 /* Searches only for children of processes without the agent. */
 void processes_scan_unrecorded(processes_t *processes);
+
+/* A running process that was found and has no recording yet; 0: there is none. */
+pid_t processes_unrecorded(const processes_t *processes);
 
 /* Writes the running.count processes that run to PIDS. */
 void processes_pids(const processes_t *processes, pid_t *pids);

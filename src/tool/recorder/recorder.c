@@ -19,11 +19,13 @@
 #include "recorder/control.h"
 #include "recorder/follow.h"
 #include "recorder/launch.h"
+#include "recorder/liveness.h"
 #include "recorder/monitor/coverage.h"
 #include "recorder/monitor/cpu.h"
 #include "recorder/monitors.h"
 #include "recorder/networks.h"
 #include "recorder/notes.h"
+#include "recorder/monitor/outside/observed.h"
 #include "recorder/preload_check.h"
 #include "recorder/process_facts.h"
 #include "recorder/processes.h"
@@ -31,6 +33,9 @@
 #include "recorder/replace.h"
 #include "recorder/signals.h"
 #include "target/access.h"
+
+/* How soon it is noticed that a process without the agent executes another program. */
+#define EXEC_POLL_NS UINT64_C(100000000)
 
 typedef struct recorder {
   const recorder_options_t *options;
@@ -41,6 +46,8 @@ typedef struct recorder {
   int agent_fd;
   /* the process of --coverage; 0: none */
   pid_t tracer;
+  /* the running process that is recorded instead of a command; NULL: a command */
+  observed_t *observed;
   recording_t recording;
   control_t control;
   /* how the program and its children are monitored */
@@ -86,12 +93,18 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
     snprintf(s->path, sizeof s->path, "%s", o->output);
   else
     default_path(s->path, sizeof s->path, command, s->child.pid);
+  unsigned old = o->output ? 0 : orphans_remove_old(s->path);
+  if (old)
+    message_note("removed %u recording%s of '%s' that had not been finished for a day", old,
+                 old == 1 ? "" : "s", command);
   if (!replace_open(&s->output, s->path, !o->output, o->force, o->follow)) return false;
-  if (recording_create_in(&s->recording, s->output.fd, s->path, (uint32_t)s->child.pid, o->mode,
+  uint32_t mode = o->mode | (s->observed ? RECORD_FROM_OUTSIDE : 0);
+  if (recording_create_in(&s->recording, s->output.fd, s->path, (uint32_t)s->child.pid, mode,
                           o->sample_bytes, o->limit_bytes, error, sizeof error) < 0) {
     output_discard(&s->output);
     return message_fail("%s", error), false;
   }
+  s->recording.keep_free_bytes = o->keep_free_bytes;
   shm_control_t *control = s->recording.control;
   control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
   recording_set_tracing(&s->recording, o->mode & RECORD_CALLS);
@@ -120,7 +133,8 @@ static bool start_coverage(recorder_t *s) {
 static void make_settings(recorder_t *s, char **command) {
   bool follow = s->options->follow && s->control.fd >= 0;
   control_settings(&s->control, follow, s->settings, sizeof s->settings);
-  if (processes_start(&s->processes, &s->recording, s->settings, s->child.pid, s->path, command))
+  const char *shared = s->observed ? NULL : s->settings;
+  if (processes_start(&s->processes, &s->recording, shared, s->child.pid, s->path, command))
     s->control.processes = &s->processes;
   s->control.agent_fd = s->agent_fd;
   if (!follow || !s->control.processes) return;
@@ -128,6 +142,7 @@ static void make_settings(recorder_t *s, char **command) {
                          .main = &s->control,
                          .processes = &s->processes,
                          .limit_bytes = s->options->limit_bytes,
+                         .keep_free_bytes = s->options->keep_free_bytes,
                          .monitor_options = &s->monitor_options};
   s->control.follow = &s->follow;
   networks_open(&s->networks, s->recording.control->recorder_name, s->control.token);
@@ -144,9 +159,17 @@ static void leave_networks(recorder_t *s) {
   free(pids);
 }
 
+/* Children of a process without the agent are not announced. */
+static bool searches_often(const recorder_t *s) {
+  return s->control.follow && (s->processes.watched || s->observed);
+}
+
 static void refresh(recorder_t *s) {
   uint64_t now = recording_now_ns(&s->recording);
-  if (s->control.follow && s->processes.watched) processes_scan_unrecorded(&s->processes);
+  if (searches_often(s)) processes_scan_unrecorded(&s->processes);
+  if (s->control.follow && s->observed) follow_observe(&s->follow);
+  if (s->observed && observed_has_executed(s->observed))
+    (void)add_relaxed(&s->recording.control->exec_index, 1);
   if (now - s->refreshed_ns < 1000000000) return;
   s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
@@ -166,15 +189,21 @@ static void end_status_line(recorder_t *s) {
 static void serve(recorder_t *s) {
   follow_t *follow = s->control.follow;
   size_t followed = follow ? 2 * follow->count : 0, watched = follow ? s->processes.watched : 0;
-  const struct timespec second = {.tv_sec = 1}, moment = {.tv_nsec = PROCESSES_SCAN_MS * 1000000};
-  struct pollfd fds[1 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX + NETWORKS_POLLS];
+  uint64_t limit_ns = searches_often(s) ? PROCESSES_SCAN_MS * UINT64_C(1000000)
+                      : s->observed     ? EXEC_POLL_NS
+                                        : 1000000000;
+  if (s->observed) limit_ns = observed_time_left_ns(s->observed, limit_ns);
+  const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
+                                 .tv_nsec = (long)(limit_ns % 1000000000)};
+  struct pollfd fds[2 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX + NETWORKS_POLLS];
   struct pollfd *networks = fds + 1 + followed + watched;
   fds[0] = (struct pollfd){.fd = s->control.fd, .events = POLLIN};
   if (follow) follow_poll(follow, fds + 1);
   if (watched) processes_poll(&s->processes, fds + 1 + followed);
   size_t listening = follow ? networks_poll(&s->networks, networks) : 0;
-  int ready =
-      ppoll(fds, 1 + followed + watched + listening, watched ? &moment : &second, &s->waiting);
+  size_t count = 1 + followed + watched + listening;
+  if (s->observed) fds[count++] = (struct pollfd){.fd = s->observed->pidfd, .events = POLLIN};
+  int ready = ppoll(fds, count, &limit, &s->waiting);
   if (ready > 0 && follow) follow_serve(follow, fds + 1);
   if (ready > 0) processes_serve(&s->processes, fds + 1 + followed, watched);
   if (ready > 0 && fds[0].revents) control_serve(&s->control);
@@ -194,13 +223,26 @@ static bool has_ended(pid_t pid) {
   return info.si_pid == pid && ended;
 }
 
+static bool is_over(const recorder_t *s) {
+  if (!s->observed) return has_ended(s->child.pid);
+  return s->control.is_over || observed_is_over(s->observed);
+}
+
 static void wait_for_end(recorder_t *s) {
-  while (!has_ended(s->child.pid))
+  while (!is_over(s))
     serve(s);
 }
 
 static uint64_t time_ns(struct timeval t) {
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_usec * 1000;
+}
+
+/* The status of a process that is not a child of the recorder, and that may run on. */
+static int leave(recorder_t *s) {
+  const shm_control_t *control = s->recording.control;
+  bool ended = observed_has_ended(s->observed);
+  if (ended) processes_end(&s->processes, s->child.pid, true, 0, control->threads.process_ns);
+  return (int)(ended ? RECORD_STATUS_UNKNOWN : RECORD_STATUS_RUNNING);
 }
 
 /* Reaps the command, which has ended, and reads what it and its children used. */
@@ -240,7 +282,7 @@ static int monitor(recorder_t *s) {
   end_status_line(s);
   cpu_monitor_stop(cpu_monitor);
   monitors_end_time(&monitors);
-  int status = reap(s);
+  int status = s->observed ? leave(s) : reap(s);
   monitors_stop(&monitors, status);
   if (s->tracer && !coverage_finish(s->tracer))
     message_note("the tracer of system calls was killed: the coverage is unknown");
@@ -259,15 +301,15 @@ static int report_not_run(recorder_t *s, const char *command, int error) {
 }
 
 static void list_processes(recorder_t *s, bool is_kept) {
-  size_t unrecorded, count = s->processes.count;
   if (s->control.follow) {
+    size_t unrecorded;
     processes_scan(&s->processes);
-    count = processes_write(&s->processes, &unrecorded);
+    size_t count = processes_write(&s->processes, &unrecorded);
     processes_print_unrecorded(&s->processes);
     if (count == 1 || !is_kept) return;
     message_note("%zu of %zu processes are recorded; 'sonde report %s processes' lists them",
                  count - unrecorded, count, s->path);
-  } else if (!s->control.follow && s->had_children) {
+  } else if (s->had_children) {
     (void)recording_add_children(&s->recording, s->own_cpu_ns, s->children_cpu_ns);
     if (children_matter(s->own_cpu_ns, s->children_cpu_ns))
       message_note("the command's children, which used %.2f s of CPU time, were not recorded; "
@@ -323,6 +365,13 @@ static void note_address_space(void) {
       (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)own_bytes >> 20);
 }
 
+static void set_monitor_options(recorder_t *s) {
+  const recorder_options_t *o = s->options;
+  s->monitor_options =
+      (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
+                          .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
+}
+
 int recorder_run(char **command, const recorder_options_t *o) {
   char agent[PATH_MAX], refusal[256];
   int policy_fd = -1;
@@ -341,9 +390,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
                                                 : strerror(errno));
   (void)signal(SIGXFSZ, inherited); /* for the program */
   recorder_t s = {.options = o, .agent_fd = agent_fd};
-  s.monitor_options =
-      (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
-                          .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
+  set_monitor_options(&s);
   note_address_space();
   if (!launch_fork(&s.child, command, agent, o->coverage))
     return fail("cannot fork:", strerror(errno));
@@ -353,4 +400,48 @@ int recorder_run(char **command, const recorder_options_t *o) {
   output_discard(&s.output);
   recording_release(&s.recording);
   return cancel(&s);
+}
+
+/* ---- a running process -------------------------------------------------------------------- */
+
+static void record_observed(recorder_t *s) {
+  char command[PATH_MAX], *words[] = {command, NULL};
+  control_open(&s->control, &s->recording, s->path, s->child.pid);
+  process_facts_command(s->child.pid, command, sizeof command);
+  make_settings(s, words);
+  observed_begin(s->recording.control);
+  (void)output_commit(&s->output);
+  message_note("recording process %d (%s) from outside; Ctrl-C ends the recording",
+               (int)s->child.pid, s->observed->name);
+  if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
+  int status = monitor(s);
+  int finished = recording_finish(&s->recording, status);
+  bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
+  if (s->control.follow) follow_leave(&s->follow);
+  list_processes(s, is_kept);
+  processes_free(&s->processes);
+  if (s->control.follow) networks_close(&s->networks);
+  control_close(&s->control);
+  recording_release(&s->recording);
+}
+
+int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
+  problem_t problem;
+  observed_t observed;
+  char *reply = NULL;
+  bool failed;
+  if (control_request(pid, "status", &reply, &failed) == 0) {
+    free(reply);
+    return message_fail("process %d is being recorded; 'sonde ctl %d' controls that recording",
+                        (int)pid, (int)pid);
+  }
+  if (!observed_open(&observed, pid, seconds, &problem)) return message_fail("%s", problem.text);
+  recorder_t s = {.options = o, .agent_fd = -1, .child = {.pid = pid}, .observed = &observed};
+  set_monitor_options(&s);
+  observed_take_signals(&s.waiting);
+  (void)signal(SIGXFSZ, SIG_IGN);
+  bool created = create_recording(&s, observed.name, -1);
+  if (created) record_observed(&s);
+  observed_close(&observed);
+  return created ? 0 : MESSAGE_FAILED;
 }

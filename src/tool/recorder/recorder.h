@@ -54,6 +54,8 @@ typedef struct recorder_options {
   bool coverage;
   /* whether children are recorded too, each into its own file */
   bool follow;
+  /* of the file system, which stay free; RECORDING_KEEP_DEFAULT */
+  uint64_t keep_free_bytes;
   /* called once, when the command has started; NULL: nothing */
   void (*started)(void *context, pid_t pid);
   void *started_context;
@@ -63,5 +65,10 @@ typedef struct recorder_options {
  * the exit status; if a signal ended the command, raises the same signal instead of returning. Call
  * it once, before any other thread exists. */
 int recorder_run(char **command, const recorder_options_t *options);
+
+/* Records the running process PID from outside for SECONDS, 0: until it ends or a signal ends the
+ * recording. Only the mode bits RECORD_SAMPLES and RECORD_STALLS are possible. Prints errors and
+ * notes. Returns 0, or MESSAGE_FAILED. Call it as recorder_run. */
+int recorder_observe(pid_t pid, long seconds, const recorder_options_t *options);
 
 #endif

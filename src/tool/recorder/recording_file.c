@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "record/chunk_copy.h"
@@ -185,8 +186,28 @@ static void drain(recording_t *r) {
   free(buffer);
 }
 
+/* The free bytes below which recording stops. */
+static uint64_t least_free(const recording_t *r, const struct statvfs *disk) {
+  const uint64_t most = UINT64_C(512) << 20, part = (uint64_t)disk->f_blocks * disk->f_frsize / 50;
+  if (r->keep_free_bytes != RECORDING_KEEP_DEFAULT) return r->keep_free_bytes;
+  return part < most ? part : most;
+}
+
+/* A full disk harms other programs, too, so recording ends before that. */
+static void check_space(recording_t *r) {
+  struct statvfs disk;
+  uint32_t none = RECORD_STOP_NONE;
+  if (!r->keep_free_bytes || fstatvfs(r->file_fd, &disk) != 0 || !disk.f_blocks ||
+      (uint64_t)disk.f_bavail * disk.f_frsize >= least_free(r, &disk) ||
+      !cas_acq_rel(&r->control->stop_reason, &none, (uint32_t)RECORD_STOP_SPACE))
+    return;
+  store_release(&r->control->mode, 0);
+  recording_set_tracing(r, false);
+}
+
 void recording_refresh(recording_t *r) {
   checkpoint_when_due(r);
+  check_space(r);
   filters_check(r->control);
   drain(r);
   header_update(&r->header, r->control);

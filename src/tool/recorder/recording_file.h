@@ -27,7 +27,12 @@ typedef struct recording {
   uint32_t sequence, exec_index;
   /* since the start; the interval doubles */
   uint64_t next_checkpoint_ns, checkpoint_after_ns;
+  /* recording stops when the file system has less free; RECORDING_KEEP_DEFAULT; 0: never */
+  uint64_t keep_free_bytes;
 } recording_t;
+
+/* Half a gigabyte, but at most 2 % of a file system. */
+#define RECORDING_KEEP_DEFAULT UINT64_MAX
 
 /* Creates the recording PATH, which must not exist, of process PID, and its shared buffers. MODE
  * has RECORD_… bits. SAMPLE_BYTES is the rate of RECORD_SAMPLED_BLOCKS. With LIMIT_BYTES, the file

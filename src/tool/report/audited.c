@@ -37,7 +37,7 @@ static int open_program(audited_program_t *p, const report_t *report, uint32_t n
   int status = reader_open_program(&p->report.reader, report->path, number, error, sizeof error);
   if (status < 0) return status;
   p->audit = audit_new(p->report.reader);
-  p->report.names = frame_names_new(p->report.reader);
+  p->report.names = frame_names_new(p->report.reader, report->naming);
   bool audited =
       reader_header(p->report.reader)->mode & RECORD_AUDIT || (p->audit && p->audit->policy);
   if (p->audit && p->report.names && (!audited || read_calls(p))) return 0;

@@ -26,8 +26,8 @@ void report_cpu_time_text(const report_t *r, FILE *out) {
   unsigned order[NO_SAMPLE_CAUSES];
   if (!r->cpu_time || !r->cpu_time->is_recorded) return;
   cpu_times_t sum = cpu_time_sum(r->cpu_time);
-  fprintf(out, "  CPU time   %.2f s; samples cover %.2f s\n", seconds(sum.cpu_ns),
-          seconds(sum.sampled_ns));
+  fprintf(out, "  %-10s %.2f s; samples cover %.2f s\n", r->brief ? "total" : "CPU time",
+          seconds(sum.cpu_ns), seconds(sum.sampled_ns));
   unsigned count = rank(&sum, order);
   for (unsigned i = 0; i < count; i++) {
     uint64_t ns = sum.no_sample_ns[order[i]];

@@ -104,6 +104,7 @@ crash_kind_t report_crash_kind(const report_t *r, const crash_t *c,
   if (c->number == SIGABRT) return kind_of_abort(r, c, pointers);
   if (c->code <= 0) return CRASH_SENT;
   if ((c->number != SIGSEGV && c->number != SIGBUS) || !address) return CRASH_OTHER;
+  if (crash_pointer_link(pointers)) return CRASH_USE_AFTER_FREE;
   return kind_of_place(address->place);
 }
 
@@ -251,5 +252,6 @@ char *report_crash_cause(const report_t *r, const crash_t *c, const crash_pointe
   if (address && address->place == CRASH_PLACE_NULL)
     add(out, address->offset ? ", a null pointer plus %" PRIu64 : ", a null pointer",
         address->offset);
+  if (crash_pointer_link(pointers)) add(out, ", which is the allocator's link in a freed block");
   return out;
 }

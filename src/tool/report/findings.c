@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "sonde/status.h"
 #include "symbol/package.h"
+#include "symbol/python.h"
 
 enum { WORDS_MAX = 2048, CATEGORIES_MAX = 32 };
 
@@ -25,8 +26,22 @@ static const char *keep_owner(findings_t *f, const char *text) {
   return copy;
 }
 
+/* Of a Python function: the package of the system that installed its file, else the name under
+ * which its package is imported; or the program. */
+static const char *owner_of_python(findings_t *f, const policy_t *p, const char *file) {
+  char name[256];
+  if (python_role(file) == PYTHON_APP) return "the program";
+  python_package(file, name, sizeof name);
+  for (size_t i = 0; i < p->owner_count; i++)
+    if (audit_glob(p->owners[i].library, name)) return p->owners[i].name;
+  if (!f->packages) f->packages = packages_new("");
+  const char *package = f->packages ? package_of(f->packages, file) : NULL;
+  return keep_owner(f, package ? package : name);
+}
+
 static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t *site) {
   if (!site) return "the system";
+  if (site->python) return owner_of_python(f, p, site->file);
   for (size_t i = 0; i < p->owner_count; i++)
     if (audit_glob(p->owners[i].library, site->library)) return p->owners[i].name;
   if (!f->packages) f->packages = packages_new("");

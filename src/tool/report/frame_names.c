@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/terminal.h"
-#include "image/path.h"
 #include "report/own_code.h"
+#include "symbol/python.h"
 #include "symbol/symbol.h"
 
 typedef struct functions {
@@ -23,6 +23,7 @@ typedef struct module {
 
 struct frame_names {
   const reader_t *reader;
+  frame_names_options_t options;
   symbolizer_t *symbolizer;
   const record_frame_t *frames;
   const record_image_t *images;
@@ -31,15 +32,18 @@ struct frame_names {
   size_t frame_count, image_count;
 };
 
-frame_names_t *frame_names_new(const reader_t *reader) {
+frame_names_t *frame_names_new(const reader_t *reader, const frame_names_options_t *given) {
   frame_names_t *n = calloc(1, sizeof *n);
   if (!n) return NULL;
   n->reader = reader;
+  if (given) n->options = *given;
   n->frames = reader_frames(reader, &n->frame_count);
   n->images = reader_images(reader, &n->image_count);
   n->functions = calloc(n->frame_count + 1, sizeof *n->functions);
   n->modules = calloc(n->image_count + 1, sizeof *n->modules);
-  symbol_options_t options = {.progress = terminal_index_progress};
+  symbol_options_t options = {.progress = terminal_index_progress,
+                              .debug_dirs = n->options.debug_dirs,
+                              .sysroots = n->options.sysroots};
   n->symbolizer = symbolizer_new(&options);
   if (n->functions && n->modules && n->symbolizer) return n;
   frame_names_free(n);
@@ -72,8 +76,9 @@ static module_t *module_of(frame_names_t *n, const record_image_t *image) {
   m->library = slash ? slash + 1 : image->path;
   const char *program = reader_argument(n->reader, 0);
   bool is_program = program && !strcmp(program, image->path);
-  m->system = !is_program && path_is_system(image->path);
-  m->own = is_program || own_image(image->path);
+  system_verdict_t verdict = system_verdict(n->options.system, image->path);
+  m->system = image->is_python || system_is(n->options.system, program, image->path);
+  m->own = !m->system && (is_program || verdict == SYSTEM_NO || own_image(image->path));
   symbol_source_t source = {.path = image->path,
                             .build_id = image->build_id_size ? image->build_id : NULL,
                             .build_id_size = image->build_id_size};
@@ -94,6 +99,13 @@ static char *text_without_name(const record_frame_t *f, const module_t *m, uint6
   return strdup(text);
 }
 
+static void set_python(frame_name_t *name) {
+  python_role_t role = python_role(name->file);
+  name->python = true;
+  name->system = role == PYTHON_STANDARD;
+  name->own = role == PYTHON_APP;
+}
+
 static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
   const record_image_t *image = f->image ? reader_image(n->reader, f->image) : NULL;
   module_t *m = image ? module_of(n, image) : NULL;
@@ -101,13 +113,15 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
   symbol_frame_t found[SYMBOL_FRAMES_MAX];
   symbol_reason_t reason = SYMBOL_NAMED;
   bool own = reader_is_agent(n->reader, f);
-  int count = m && m->symbols && !f->text && !own
+  int count = m && m->symbols && !f->text && !f->function_count && !own
                   ? symbol_lookup(m->symbols, address - !(f->flags & FRAME_EXACT), found,
                                   SYMBOL_FRAMES_MAX, &reason)
                   : 0;
   bool no_file = reason == SYMBOL_NO_FILE || reason == SYMBOL_REPLACED ||
                  reason == SYMBOL_BAD_FILE || reason == SYMBOL_TRUNCATED;
   if (count <= 0 && no_file && image->path[0] == '/') m->reason = reason;
+  bool stored = f->function_count && !f->text && !own;
+  if (stored) count = (int)f->function_count;
   int rows = count > 0 ? count : 1;
   a->names = calloc((size_t)rows, sizeof *a->names);
   if (!a->names) return;
@@ -117,7 +131,13 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     name->library = m ? m->library : "";
     name->path = image ? image->path : "";
     name->system = (m && m->system) || own;
-    if (i < count) {
+    if (i < count && stored) {
+      const record_function_t *function = &f->functions[i];
+      name->file = *function->file ? function->file : NULL;
+      name->line = function->line;
+      name->inlined = function->inlined;
+      name->function = *function->name ? function->name : NULL;
+    } else if (i < count) {
       name->file = found[i].file;
       name->line = found[i].line;
       name->inlined = found[i].inlined;
@@ -127,6 +147,7 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (own) name->function = "[sonde]";
     name->known = name->function != NULL;
     name->own = m && m->own && name->known && own_function(name->function, name->file);
+    if (reader_is_python(f)) set_python(name);
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }
@@ -140,11 +161,44 @@ int frame_names_of_frame(frame_names_t *n, const record_frame_t *f, const frame_
   return a->count ? a->count : 1;
 }
 
+/* Whether a frame of a system image, or of sonde. */
+static bool is_system(frame_names_t *n, const record_frame_t *f) {
+  const record_image_t *image = f->image ? reader_image(n->reader, f->image) : NULL;
+  return image && (module_of(n, image)->system || reader_is_agent(n->reader, f));
+}
+
+int frame_names_frames(frame_names_t *n, uint32_t stack, const record_frame_t **frames, int max) {
+  int depth = reader_program_stack(n->reader, stack, frames, max);
+  if (!n->options.app_only || depth <= 0) return depth;
+  int known = depth < max ? depth : max, kept = 0;
+  const record_frame_t *innermost = frames[0];
+  for (int i = 0; i < known; i++)
+    if (!is_system(n, frames[i])) frames[kept++] = frames[i];
+  if (!kept) frames[kept++] = innermost;
+  return kept + (depth - known);
+}
+
+int frame_names_stored(void *names, const record_frame_t *f, const record_function_t **out) {
+  frame_names_t *n = names;
+  static record_function_t functions[SYMBOL_FRAMES_MAX];
+  const frame_name_t *found;
+  int kept = 0, count = frame_names_of_frame(n, f, &found);
+  *out = functions;
+  if (f->text || reader_is_agent(n->reader, f)) return 0;
+  for (int i = 0; i < count && kept < SYMBOL_FRAMES_MAX; i++)
+    if (found[i].known || found[i].file)
+      functions[kept++] = (record_function_t){.name = found[i].known ? found[i].function : "",
+                                              .file = found[i].file ? found[i].file : "",
+                                              .line = found[i].line,
+                                              .inlined = found[i].inlined};
+  return kept;
+}
+
 int frame_names_of_stack(frame_names_t *n, uint32_t stack, const frame_name_t **out, int max) {
   enum { DEPTH_MAX = 4096 };
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
-  int depth = reader_program_stack(n->reader, stack, frames, DEPTH_MAX), count = 0;
+  int depth = frame_names_frames(n, stack, frames, DEPTH_MAX), count = 0;
   if (depth < 0) return -1;
   for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int more = frame_names_of_frame(n, frames[i], &names);
@@ -180,12 +234,30 @@ bool frame_names_variable(frame_names_t *n, uint64_t address, char *out, size_t 
   return false;
 }
 
-const char *frame_names_unnamed(const frame_names_t *n, size_t *place, const char **reason) {
+const char *frame_names_debug_path(frame_names_t *n, const char *path) {
+  for (size_t i = 0; i < n->image_count; i++) {
+    const record_image_t *image = &n->images[i];
+    if (strcmp(image->path, path) != 0) continue;
+    module_t *m = module_of(n, image);
+    return m->symbols ? symbol_debug_path(m->symbols) : NULL;
+  }
+  return NULL;
+}
+
+const record_image_t *frame_names_unnamed(const frame_names_t *n, size_t *place,
+                                          const char **reason) {
   while (*place < n->image_count) {
     size_t i = (*place)++;
     if (n->modules[i].reason == SYMBOL_NAMED) continue;
     *reason = symbol_reason_text(n->modules[i].reason);
-    return n->images[i].path;
+    return &n->images[i];
   }
   return NULL;
+}
+
+char *frame_names_build_id(const record_image_t *image, char out[FRAME_NAMES_ID_MAX]) {
+  out[0] = 0;
+  for (size_t i = 0; i < image->build_id_size && 2 * i + 3 <= FRAME_NAMES_ID_MAX; i++)
+    snprintf(out + 2 * i, 3, "%02x", image->build_id[i]);
+  return out;
 }

@@ -55,7 +55,7 @@ bool functions_add(const report_t *r, function_sums_t *f, uint32_t stack, uint64
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
   bool innermost = true, innermost_own = true;
-  int depth = reader_program_stack(r->reader, stack, frames, DEPTH_MAX);
+  int depth = frame_names_frames(r->names, stack, frames, DEPTH_MAX);
   f->stacks++;
   for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int count =
@@ -113,8 +113,8 @@ static bool print_own(const report_t *r, const function_sums_t *f, const char *w
   for (size_t i = 0; order && i < f->count; i++)
     if (is_shown(r, &f->items[i])) order[table.count++] = (uint32_t)i;
   if (table.count) {
-    fprintf(out, "\n%s%s, by function of the program; own includes libraries%s\n", r->bold, what,
-            r->plain);
+    fprintf(out, "%s%s%s, by function of the program; own includes libraries%s\n", report_gap(r),
+            r->bold, what, r->plain);
     table_text(r, &table, report_rows(r, BRIEF_ROWS), "functions", out);
   }
   free(order);
@@ -125,7 +125,7 @@ static void print_self(const report_t *r, const function_sums_t *f, const char *
   table_t table = {TABLE(self_columns, f->items, 0), .whole = f->whole};
   while (table.count < f->count && f->items[table.count].self)
     table.count++;
-  fprintf(out, "\n%s%s, by innermost function%s\n", r->bold, what, r->plain);
+  fprintf(out, "%s%s%s, by innermost function%s\n", report_gap(r), r->bold, what, r->plain);
   table_text(r, &table, report_rows(r, BRIEF_ROWS), "functions", out);
 }
 

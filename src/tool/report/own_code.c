@@ -20,7 +20,7 @@ static bool contains_any(const char *text, const char *const *parts) {
 bool own_image(const char *path) {
   static const char *const folders[] = {"/lib/", "/lib64/",     "/lib32/", "/libx32/", "/usr/",
                                         "/opt/", "/nix/store/", "/snap/",  NULL};
-  return path[0] == '/' && !starts_with_any(path, folders) && !path_is_system(path);
+  return path[0] == '/' && !starts_with_any(path, folders) && !path_is_system(path, NULL);
 }
 
 /* The name behind a return type: "void std::sort<int*>(…)" has "std::sort<int*>(…)". */

@@ -39,17 +39,20 @@ typedef struct report {
   const replay_options_t *window;
   const cpu_time_t *cpu_time; /* complete after the pass; NULL: of a part of the time, not known */
   frame_names_t *names;
-  measure_t measure; /* ranks stacks, functions and libraries */
+  const frame_names_options_t *naming; /* of NAMES; NULL: the defaults */
+  measure_t measure;                   /* ranks stacks, functions and libraries */
   functions_by_t functions_by;
   tree_direction_t tree;          /* a tree instead of lists */
   uint32_t top;                   /* rows of each list to print */
   bool top_given;                 /* in a summary, too */
+  bool all;                       /* all rows; in trees branches below 1 %, too */
   trace_filter_t calls;           /* selects traced calls */
   const char *functions;          /* only traced functions that match; NULL: all */
   uint64_t least_bytes;           /* only traced functions with this much code; 0: all */
   unsigned columns;               /* of a line; names are shortened to fit. 0: full names */
   bool full_names;                /* COLUMNS is 0 */
   bool brief;                     /* the summary: a section prints a few lines */
+  uint32_t brief_rows;            /* of each list in it; 0: as many as the section prefers */
   uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: no limit */
   uint64_t *exceeded_ns;          /* set to the longest stall that exceeds the limit */
   const char *bold, *dim, *plain; /* escape sequences, or "" */
@@ -116,8 +119,12 @@ json_object *report_unsampled_json(const cpu_times_t *times);
 /* How many rows of a list to print; BRIEF is how many a summary has if nothing else was asked for.
  */
 static inline size_t report_rows(const report_t *report, size_t brief) {
-  return report->brief && !report->top_given ? brief : report->top;
+  if (!report->brief || report->top_given) return report->top;
+  return report->brief_rows && report->brief_rows < brief ? report->brief_rows : brief;
 }
+
+/* The end of the line before a list: a summary has no empty line inside a section. */
+static inline const char *report_gap(const report_t *report) { return report->brief ? "" : "\n"; }
 
 enum { REPORT_NAME_MAX = 33000 };
 
@@ -140,8 +147,10 @@ typedef struct completeness {
   uint64_t complete, all;
 } completeness_t;
 void report_add_stack(const report_t *report, completeness_t *to, uint32_t stack, uint64_t weight);
-/* Prints "  stacks     98.20 % of WHAT complete" if there are any. */
-void report_completeness_text(const completeness_t *c, const char *what, FILE *out);
+/* Prints "  stacks     98.20 % of WHAT complete" if there are any; in a summary, if some are not.
+ */
+void report_completeness_text(const report_t *report, const completeness_t *c, const char *what,
+                              FILE *out);
 
 /* The frames of a stack as an array; *COMPLETE, which may be NULL, is false for a truncated or
  * broken stack. */
@@ -164,5 +173,8 @@ const char *report_signal_name(uint64_t number);
 
 /* The same for a count: "1,234,567". */
 char *report_count(uint64_t count, char *text);
+
+/* Prints "  … and 3 more PLURAL", with the singular for 1. */
+void report_more(size_t count, const char *plural, FILE *out);
 
 #endif

@@ -250,7 +250,7 @@ void table_text(const report_t *r, const table_t *t, size_t most, const char *wh
   if (summed)
     print_sum(r, t, most, what, sum, widths, out);
   else if (t->count > most)
-    fprintf(out, "  … and %zu more%s%s\n", t->count - most, *what ? " " : "", what);
+    report_more(t->count - most, what, out);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */

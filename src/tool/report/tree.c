@@ -185,7 +185,8 @@ static size_t shown_of(const tree_t *t, const uint32_t *list, size_t count) {
   int64_t whole = size_of(t->nodes[0].weight);
   size_t shown = 0;
   while (shown < count && shown < t->report->top &&
-         (double)size_of(t->nodes[list[shown]].weight) >= LEAST_SHARE * (double)whole)
+         (t->report->all ||
+          (double)size_of(t->nodes[list[shown]].weight) >= LEAST_SHARE * (double)whole))
     shown++;
   return shown;
 }

@@ -4,6 +4,7 @@
  */
 #include <inttypes.h>
 #include <signal.h>
+#include <string.h>
 
 #include "report/report.h"
 
@@ -41,6 +42,22 @@ char *report_count(uint64_t count, char *text) {
   }
   text[out] = 0;
   return text;
+}
+
+/* "libraries" becomes "library", and "stacks" becomes "stack". */
+static void singular(const char *plural, char *out, size_t size) {
+  int length = (int)strlen(plural);
+  bool is_ies = length > 3 && strcmp(plural + length - 3, "ies") == 0;
+  if (is_ies)
+    snprintf(out, size, "%.*sy", length - 3, plural);
+  else
+    snprintf(out, size, "%.*s", length ? length - 1 : 0, plural);
+}
+
+void report_more(size_t count, const char *plural, FILE *out) {
+  char one[64];
+  singular(plural, one, sizeof one);
+  fprintf(out, "  … and %zu more%s%s\n", count, *plural ? " " : "", count == 1 ? one : plural);
 }
 
 char *report_error(double error, double value, char *text) {

@@ -69,6 +69,10 @@ typedef struct symbol_options {
   /* Searched before /usr/lib/debug. Ends with NULL; may be NULL. */
   const char *const *debug_dirs;
 
+  /* Copies of another machine's root folder, where images are searched first; as debug_dirs. An
+   * image without a build-id is not searched there. */
+  const char *const *sysroots;
+
   bool no_lines;                /* only names: debug information is not read */
   bool no_inlines;              /* only the outermost function of an address */
   bool raw;                     /* set `raw` of frames; without this option it may be NULL */

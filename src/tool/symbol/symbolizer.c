@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "symbol/demangle.h"
+#include "symbol/elf/folders.h"
 #include "symbol/elf/variables.h"
 #include "symbol/index/cache.h"
 #include "symbol/index/gather.h"
@@ -63,6 +64,7 @@ struct symbolizer {
   symbol_options_t options;
   unsigned want; /* INDEX_… */
   symbol_module_t *modules;
+  elf_folders_t *folders; /* of options.debug_dirs */
 };
 
 const char *symbol_reason_text(symbol_reason_t reason) {
@@ -124,6 +126,7 @@ void symbolizer_free(symbolizer_t *symbolizer) {
     free(module->open_path);
     free(module);
   }
+  elf_folders_free(symbolizer->folders);
   free(symbolizer);
 }
 
@@ -182,7 +185,8 @@ static void choose_key(symbol_module_t *module) {
 static void open_sources(symbol_module_t *module) {
   const symbol_options_t *options = &module->owner->options;
   module->opened = true;
-  module->state = sources_open(&module->sources, &module->source, options->debug_dirs);
+  const symbol_places_t places = {options->debug_dirs, options->sysroots, &module->owner->folders};
+  module->state = sources_open(&module->sources, &module->source, &places);
   if (module->state != SYMBOL_NAMED) return;
   choose_key(module);
   module->index_cost = module->sources.debug_size + (1 << 20);

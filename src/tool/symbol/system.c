@@ -17,25 +17,17 @@ typedef struct rule {
 } system_rule_t;
 
 struct system_rules {
-  char *exe;
   system_rule_t *rules;
   size_t count, capacity;
 };
 
 system_rules_t *system_rules_new(void) { return calloc(1, sizeof(system_rules_t)); }
 
-bool system_rules_exe(system_rules_t *rules, const char *path) {
-  free(rules->exe);
-  rules->exe = strdup(path);
-  return rules->exe != NULL;
-}
-
 void system_rules_free(system_rules_t *rules) {
   if (!rules) return;
   for (size_t i = 0; i < rules->count; i++)
     free(rules->rules[i].glob);
   free(rules->rules);
-  free(rules->exe);
   free(rules);
 }
 
@@ -52,9 +44,16 @@ static bool matches(const char *glob, const char *path) {
   return fnmatch(glob, !strchr(glob, '/') && slash ? slash + 1 : path, 0) == 0;
 }
 
-bool system_is(const system_rules_t *rules, const char *path) {
-  for (size_t i = rules->count; i-- > 0;)
-    if (matches(rules->rules[i].glob, path)) return rules->rules[i].is_system;
-  if (rules->exe && !strcmp(rules->exe, path)) return false;
-  return !strcmp(path, "[vdso]") || path_is_system(path);
+system_verdict_t system_verdict(const system_rules_t *rules, const char *path) {
+  for (size_t i = rules ? rules->count : 0; i-- > 0;)
+    if (matches(rules->rules[i].glob, path))
+      return rules->rules[i].is_system ? SYSTEM_YES : SYSTEM_NO;
+  return SYSTEM_UNDECIDED;
+}
+
+bool system_is(const system_rules_t *rules, const char *exe, const char *path) {
+  system_verdict_t verdict = system_verdict(rules, path);
+  if (verdict != SYSTEM_UNDECIDED) return verdict == SYSTEM_YES;
+  if (exe && !strcmp(exe, path)) return false;
+  return !strcmp(path, "[vdso]") || path_is_system(path, exe);
 }

@@ -16,8 +16,6 @@ typedef struct system_rules system_rules_t;
 /* NULL when memory runs out. Release with system_rules_free. */
 system_rules_t *system_rules_new(void);
 
-/* Sets the main executable, which is always an app image. False when memory runs out. */
-bool system_rules_exe(system_rules_t *rules, const char *path);
 void system_rules_free(system_rules_t *rules);
 
 /* Makes images that match GLOB (fnmatch) system or app. A glob with a slash is matched against the
@@ -25,7 +23,13 @@ void system_rules_free(system_rules_t *rules);
  * when memory runs out. */
 bool system_rules_add(system_rules_t *rules, const char *glob, bool is_system);
 
-/* Returns whether the image at PATH is a system image. */
-bool system_is(const system_rules_t *rules, const char *path);
+typedef enum system_verdict { SYSTEM_UNDECIDED, SYSTEM_YES, SYSTEM_NO } system_verdict_t;
+
+/* What the user's globs say of the image at PATH; RULES may be NULL. */
+system_verdict_t system_verdict(const system_rules_t *rules, const char *path);
+
+/* Returns whether the image at PATH is a system image of the process with the main executable EXE,
+ * which is an app image by default; EXE and RULES may be NULL. */
+bool system_is(const system_rules_t *rules, const char *exe, const char *path);
 
 #endif

@@ -97,13 +97,13 @@ static void explain_denied(pid_t pid, problem_t *problem) {
   else if (ours && scope < 1)
     problem_set(problem,
                 "no permission to read process %d, which is not dumpable (set-user-ID or with "
-                "capabilities): run `sudo sonde stacks %d`",
-                pid, pid);
+                "capabilities): run sonde with sudo",
+                pid);
   else
     problem_set(problem,
-                "no permission to read process %d%s: run `sudo sonde stacks %d`, or once "
+                "no permission to read process %d%s: run sonde with sudo, or once "
                 "`sudo setcap cap_sys_ptrace+ep $(command -v sonde)`",
-                pid, ours ? "" : " of another user", pid);
+                pid, ours ? "" : " of another user");
 }
 
 void access_explain_empty(pid_t pid, problem_t *problem) {
@@ -132,16 +132,18 @@ bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {
   *reader = pid;
   if (state == 0) {
     if (kill(pid, 0) == 0 || errno == EPERM) /* /proc is mounted with hidepid */
-      problem_set(problem, "process %d is hidden from this user: run `sudo sonde stacks %d`", pid,
-                  pid);
+      problem_set(problem, "process %d is hidden from this user: run sonde with sudo", pid);
     else
       problem_set(problem, "no process has the id %d (`pgrep -a NAME` finds one by name)", pid);
     return false;
   }
   pid_t group = group_of(pid);
   if (group > 0 && group != pid) {
-    problem_set(problem, "%d is a thread of process %d: use `sonde stacks %d --tid %d`", pid, group,
-                group, pid);
+    problem_set(
+        problem,
+        "%d is a thread of process %d: name the process (`sonde stacks %d --tid %d` shows one "
+        "thread)",
+        pid, group, group, pid);
     return false;
   }
   if (flags & FLAG_KERNEL_THREAD) {

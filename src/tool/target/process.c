@@ -25,6 +25,7 @@
 
 #include "target/access.h"
 #include "target/modules.h"
+#include "target/python/python.h"
 
 #define MAPS_BYTES_MAX ((size_t)256 << 20)
 
@@ -54,6 +55,10 @@ static size_t read_remote(process_memory_t *m, uint64_t address, void *out, size
   return n < 0 ? 0 : (size_t)n;
 }
 
+bool process_read(process_memory_t *m, uint64_t address, void *out, size_t size) {
+  return read_remote(m, address, out, size) == size;
+}
+
 void process_window_load(process_memory_t *m, uint64_t address) {
   const mapping_t *mapping = maps_find(m->maps, address);
   uint64_t size = WINDOW_BYTES;
@@ -74,11 +79,20 @@ static bool is_next(const process_memory_t *m, uint64_t address) {
          mapping->start <= m->start + m->size;
 }
 
+/* Whether memory of MAPPING may have changed since the window was loaded. Generated code is
+ * writable in many runtimes, but is rarely replaced in the moment between. A stack can be
+ * executable, too. */
+static bool may_change(const process_memory_t *m, const mapping_t *mapping) {
+  if (!(mapping->access & MAP_WRITE)) return false;
+  bool has_stack = m->start >= mapping->start && m->start < mapping->end;
+  return has_stack || !(mapping->access & MAP_EXEC);
+}
+
 static bool memory_read(memory_t *self, uint64_t address, void *out, size_t size) {
   process_memory_t *m = (process_memory_t *)self;
   if (!in_window(m, address, size)) {
     const mapping_t *mapping = m->sealed ? maps_find(m->maps, address) : NULL;
-    if (m->sealed && (!mapping || (mapping->access & MAP_WRITE))) {
+    if (m->sealed && (!mapping || may_change(m, mapping))) {
       m->missed = mapping != NULL;
       return false;
     }
@@ -282,6 +296,7 @@ void target_forget_threads(target_t *target) {
 void target_close(target_t *target) {
   if (!target) return;
   target_forget_threads(target);
+  python_close(target->python);
   modules_free(target);
   if (target->close) target->close(target);
   maps_free(&target->maps);

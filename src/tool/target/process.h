@@ -22,7 +22,8 @@ typedef struct process_memory {
   uint8_t *window;
   /* of the window */
   uint64_t start, size;
-  /* read only from the window and from read-only mappings; `missed` is set if a read needed more */
+  /* read only from the window, from read-only mappings and from code; `missed` is set if a read
+   * needed more */
   bool sealed;
   bool missed;
 } process_memory_t;
@@ -76,6 +77,9 @@ bool process_read_stat(const process_t *process, thread_t *thread);
 
 /* The tid of the thread in its own pid namespace. */
 pid_t process_inner_tid(const process_t *process, pid_t tid);
+
+/* Reads memory without the window. False unless all SIZE bytes were read. */
+bool process_read(process_memory_t *memory, uint64_t address, void *out, size_t size);
 
 /* Fills the window from ADDRESS up, at most to the end of its mapping. */
 void process_window_load(process_memory_t *memory, uint64_t address);

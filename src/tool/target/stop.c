@@ -18,7 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,6 +96,47 @@ static bool read_registers(machine_t machine, pid_t tid, regs_t *regs) {
          registers_read(machine, data, iov.iov_len, regs);
 }
 
+/* Calls that return EINTR only if they have done nothing yet. Others have: close(2) has released
+ * the descriptor, and a second close could close another thread's file. */
+bool stop_may_repeat(long number) {
+#if defined(__x86_64__)
+  static const long calls[] = {
+      SYS_epoll_wait,   SYS_epoll_pwait,    SYS_rt_sigtimedwait, SYS_semop,    SYS_semtimedop,
+      SYS_io_getevents, SYS_io_uring_enter, SYS_recvfrom,        SYS_recvmsg,  SYS_accept,
+      SYS_accept4,      SYS_sendto,         SYS_sendmsg,         SYS_read,     SYS_readv,
+      SYS_poll,         SYS_ppoll,          SYS_select,          SYS_pselect6,
+#ifdef SYS_epoll_pwait2
+      SYS_epoll_pwait2,
+#endif
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    if (calls[i] == number) return true;
+#else
+  (void)number;
+#endif
+  return false;
+}
+
+/* At a stop that is not for a signal, the kernel has yet to return from the system call. With this
+ * result it starts the call again with all its arguments, unless a signal handler is to run; then
+ * the call returns EINTR, as without the stop (arch/x86/kernel/signal.c). A finite timeout begins
+ * anew. */
+static void hide_eintr(machine_t machine, pid_t tid, int status) {
+#if defined(__x86_64__)
+  enum { ERESTARTNOHAND = 514 };
+  struct user_regs_struct regs;
+  struct iovec iov = {&regs, sizeof regs};
+  if (machine != MACHINE_HERE || withheld_signal(status) || status >> 16 != PTRACE_EVENT_STOP)
+    return;
+  if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) != 0 || iov.iov_len != sizeof regs) return;
+  if ((int64_t)regs.rax != -EINTR || !stop_may_repeat((long)regs.orig_rax)) return;
+  regs.rax = (uint64_t) - (int64_t)ERESTARTNOHAND;
+  (void)ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov);
+#else
+  (void)machine, (void)tid, (void)status;
+#endif
+}
+
 stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
                           void (*while_stopped)(void *context, const regs_t *regs), void *context,
                           uint64_t *stopped_ns) {
@@ -104,6 +147,7 @@ stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
   if (stopped <= 0) return stopped == 0 ? STOP_LATE : STOP_GONE;
   bool known = read_registers(machine, tid, regs);
   if (known) while_stopped(context, regs);
+  if (known) hide_eintr(machine, tid, status);
   ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)withheld_signal(status));
   *stopped_ns = os_monotonic_ns() - start;
   return known ? STOP_DONE : STOP_FOREIGN;

@@ -5,6 +5,7 @@
 #ifndef SONDE_TARGET_STOP_H
 #define SONDE_TARGET_STOP_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "unwind/machine.h"
@@ -26,5 +27,16 @@ typedef enum stop_result {
 stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
                           void (*while_stopped)(void *context, const regs_t *regs), void *context,
                           uint64_t *stopped_ns);
+
+/* Whether a system call that the stop interrupts starts again, where the kernel would let it fail
+ * with EINTR: epoll_wait, semop and others (signal(7)). */
+#if defined(__x86_64__)
+#define STOP_HIDES_EINTR 1
+#else
+#define STOP_HIDES_EINTR 0
+#endif
+
+/* Whether the system call NUMBER starts again after the stop interrupted it with EINTR. */
+bool stop_may_repeat(long number);
 
 #endif

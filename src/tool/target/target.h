@@ -56,13 +56,18 @@ typedef struct modules {
 /* ---- threads ------------------------------------------------------------------------------ */
 
 typedef struct frame {
+  /* of a Python frame: python_pc of python/frame_pc.h */
   uint64_t pc;
+  /* the stack pointer in this frame; of a Python frame, that of the native frame that runs it */
+  uint64_t sp;
   /* the pc is exact (innermost, or interrupted by a signal); else a return address */
   bool exact;
   /* found by frame pointer or scan, because no unwind rule covers the inner frame */
   bool guessed;
   /* not on the stack: it ended in a jump to the inner frame's function */
   bool tail_call;
+  /* of a Python interpreter, outside of a Python frame: reports omit it by default */
+  bool folded;
 } frame_t;
 
 /* How a stack ends. The first three have the meaning of sonde_stack_status_t. */
@@ -113,6 +118,8 @@ typedef struct thread {
   const char *reason;
   /* the frame register was inferred, not read */
   bool proven;
+  /* why Python frames are missing, static text; NULL: none are */
+  const char *python_problem;
   /* of a thread in a deadlock: how often it got a CPU */
   uint64_t switches;
   /* how long it was stopped; 0: never */
@@ -141,6 +148,9 @@ struct target {
   modules_t modules;
   thread_t *threads;
   size_t thread_count;
+  /* its Python interpreter, found by the first capture that merges Python frames; NULL: none */
+  struct python *python;
+  bool python_tried;
   /* where the last search ended: searches are close together */
   size_t last_mapping;
   /* from reading the first thread to the last */
@@ -179,6 +189,8 @@ typedef struct stacks_options {
   /* only the threads for which this returns true; NULL: all */
   bool (*wanted)(void *context, pid_t tid);
   void *context;
+  /* merge Python frames into the stacks (target/python/python.h) */
+  bool python;
 } stacks_options_t;
 
 #define STACKS_DEPTH_DEFAULT 4096u
@@ -206,6 +218,9 @@ module_t *target_module(target_t *target, uint64_t address);
 
 /* Reads all threads and their stacks. False with PROBLEM if no thread can be read. */
 bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t *problem);
+
+/* Whether TARGET has a Python interpreter whose frames can be read. */
+bool stacks_has_python(target_t *target);
 
 /* Registers of a thread, and a copy of SIZE bytes of its stack from the stack pointer up. */
 typedef struct stack_copy {

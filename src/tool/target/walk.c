@@ -13,7 +13,7 @@
 #include "target/unpack.h"
 #include "unwind/infer/infer.h"
 
-static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
+static bool push(walk_t *walk, uint64_t pc, uint64_t sp, bool exact, bool guessed) {
   if (walk->count == walk->capacity) {
     uint32_t capacity = walk->capacity ? walk->capacity * 2 : 64;
     frame_t *frames = realloc(walk->frames, capacity * sizeof *frames);
@@ -21,7 +21,7 @@ static bool push(walk_t *walk, uint64_t pc, bool exact, bool guessed) {
     walk->frames = frames;
     walk->capacity = capacity;
   }
-  walk->frames[walk->count++] = (frame_t){.pc = pc, .exact = exact, .guessed = guessed};
+  walk->frames[walk->count++] = (frame_t){.pc = pc, .sp = sp, .exact = exact, .guessed = guessed};
   return true;
 }
 
@@ -75,11 +75,11 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
   regs_t regs = *start;
   bool exact = true, guessed = false, scanned = false;
   walk->count = 0;
-  walk->reason = NULL;
+  walk->reason = walk->python_problem = NULL;
   walk->proven = walk->wants_registers = false;
   walk->ending = ENDING_BROKEN;
   while (walk->count < depth) {
-    if (!push(walk, regs.pc, exact, guessed)) {
+    if (!push(walk, regs.pc, regs.r[machine_sp(target->machine)], exact, guessed)) {
       walk->reason = "out of memory";
       return;
     }
@@ -126,4 +126,5 @@ void walk_give(walk_t *walk, thread_t *thread) {
   thread->ending = walk->ending;
   thread->reason = walk->reason;
   thread->proven = walk->proven;
+  thread->python_problem = walk->python_problem;
 }

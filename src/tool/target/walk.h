@@ -17,6 +17,8 @@ typedef struct walk {
   bool proven;
   /* the walk needs a register that only a stop can read */
   bool wants_registers;
+  /* as in thread_t */
+  const char *python_problem;
 } walk_t;
 
 /* Walks from REGS, at most DEPTH frames, into WALK, which is zeros or from an earlier walk. */

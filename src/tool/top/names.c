@@ -7,6 +7,7 @@
 
 #include "analysis/futex_calls.h"
 #include "report/own_code.h"
+#include "symbol/python.h"
 #include "symbol/short_name.h"
 
 static const char *base_name(const char *path) {
@@ -23,9 +24,10 @@ int top_names(stack_symbolizer_t *symbolizer, const target_t *target, const fram
   int made = 0;
   for (uint32_t i = 0; i < count && made < max; i++) {
     const symbolized_pc_t *named = stack_symbolizer_lookup(symbolizer, &frames[i]);
-    if (!named) continue;
+    if (!named || frames[i].folded) continue;
     const module_t *module = named->module;
-    bool is_own = module && (is_program(target, module) || own_image(module->path));
+    bool is_own =
+        module && !named->system && (is_program(target, module) || own_image(module->path));
     top_frame_t frame = {.library = module ? base_name(module->path) : "",
                          .is_system = named->system};
     if (named->count == 0) out[made++] = frame;
@@ -35,7 +37,9 @@ int top_names(stack_symbolizer_t *symbolizer, const target_t *target, const fram
       frame.file = function->file ? base_name(function->file) : NULL;
       frame.line = function->line;
       frame.is_own =
-          frame.function && ((is_own && own_function(frame.function, function->file)) || !module);
+          frame.function &&
+          (named->is_python ? python_role(function->file) == PYTHON_APP
+                            : !module || (is_own && own_function(frame.function, function->file)));
       out[made++] = frame;
     }
   }

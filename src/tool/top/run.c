@@ -15,6 +15,7 @@
 #include "base/message.h"
 #include "recorder/defaults.h"
 #include "recorder/recorder.h"
+#include "recorder/recording_file.h"
 #include "report/report.h"
 #include "sensor/sensor_table.h"
 
@@ -50,6 +51,7 @@ static _Noreturn void record(const top_run_t *run, char **command, int fd) {
   bool kept = !*run->folder;
   started_t started = {fd, !kept};
   recorder_options_t options = {.output = run->path,
+                                .keep_free_bytes = RECORDING_KEEP_DEFAULT,
                                 .mode = RECORD_SAMPLED_BLOCKS |
                                         (kept ? RECORD_SAMPLES | RECORD_STALLS : 0),
                                 .limit_bytes = kept ? 0 : LIMIT_BYTES,

@@ -215,6 +215,7 @@ audit_t *audit_new(reader_t *reader) {
   audit_t *a = calloc(1, sizeof *a);
   if (!a) return NULL;
   a->reader = reader;
+  a->machine = audit_machine(reader);
   a->dedup = stack_dedup_new(reader);
   if (a->dedup && read_policy(a)) return a;
   audit_free(a);

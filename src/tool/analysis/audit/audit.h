@@ -37,6 +37,7 @@ typedef struct limit_state {
 
 typedef struct audit {
   reader_t *reader;
+  uint32_t machine;     /* audit_machine */
   policy_t *policy;     /* NULL: no policy was recorded, or it is damaged */
   audit_policy_t *flat; /* the compiled policy; NULL when `policy` is */
   bool *reached;        /* by function: it was hooked */
@@ -68,7 +69,8 @@ bool audit_has_data(const audit_t *audit);
 /* One argument of a call. TEXT, of texts, paths and addresses, is not terminated and may contain
  * any byte. */
 typedef struct audit_value {
-  uint8_t kind; /* audit_argument_t */
+  uint8_t kind;     /* audit_argument_t */
+  uint8_t argument; /* its place in the call, from 0 */
   int64_t number;
   const uint8_t *text;
   uint32_t size;
@@ -86,11 +88,15 @@ void audit_text(const audit_t *audit, const audit_entry_t *entry, char *out);
 void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
                    char *out);
 
-/* Formats the values as '"/etc/passwd", 0x80000', truncated to SIZE. Returns OUT. */
+/* Formats the values as '"/etc/passwd", O_RDONLY|O_CLOEXEC', truncated to SIZE. Returns OUT. */
 char *audit_words(const audit_t *audit, const audit_entry_t *entry, char *out, size_t size);
 
-char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
-                     uint32_t arguments_size, char *out, size_t size);
+/* The same for a call of FUNCTION, recorded on MACHINE: audit_machine. */
+char *audit_words_of(const char *function, uint32_t machine, const uint8_t kinds[AUDIT_ARGUMENTS],
+                     const uint8_t *arguments, uint32_t arguments_size, char *out, size_t size);
+
+/* The machine of the recording for flag_words; 0 for Apple's systems, whose flags differ. */
+uint32_t audit_machine(const reader_t *reader);
 
 /* Formats the parts of the arguments that stay the same from run to run. Numbers, and digits in
  * texts, are left out. Of an internet address, the port is kept, and whether the address is of this

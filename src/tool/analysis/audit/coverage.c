@@ -122,9 +122,10 @@ size_t coverage_categories(const audit_policy_t *flat, const coverage_call_t *ca
   return count;
 }
 
-char *coverage_words(const coverage_call_t *call, char *out, size_t size) {
+char *coverage_words(const coverage_call_t *call, uint32_t machine, char *out, size_t size) {
   char words[2048];
-  audit_words_of(call->call->arguments, call->arguments, call->arguments_size, words, sizeof words);
+  audit_words_of(call->call->name, machine, call->call->arguments, call->arguments,
+                 call->arguments_size, words, sizeof words);
   snprintf(out, size, "%s(%s)", call->call->name, words);
   return out;
 }

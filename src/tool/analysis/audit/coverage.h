@@ -59,7 +59,8 @@ double coverage_ratio(const coverage_t *coverage);
 size_t coverage_categories(const audit_policy_t *flat, const coverage_call_t *call, uint32_t *out,
                            size_t max);
 
-/* Formats CALL as 'openat("/etc/passwd", 0x80000)', truncated to SIZE. Returns OUT. */
-char *coverage_words(const coverage_call_t *call, char *out, size_t size);
+/* Formats CALL as 'openat("/etc/passwd", O_RDONLY)', truncated to SIZE; MACHINE is that of the
+ * recording (audit_machine). Returns OUT. */
+char *coverage_words(const coverage_call_t *call, uint32_t machine, char *out, size_t size);
 
 #endif

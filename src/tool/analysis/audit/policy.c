@@ -34,9 +34,10 @@ const char *policy_level_word(policy_level_t level) {
 
 const policy_source_t *policy_builtin(const char *name) {
   static const policy_source_t sources[] = {
-      {"linux", policy_linux, sizeof policy_linux - 1},
-      {"apple", policy_apple, sizeof policy_apple - 1},
-      {"descriptors", policy_descriptors, sizeof policy_descriptors - 1}};
+#define BUILTIN(name) {#name, policy_##name, sizeof policy_##name - 1},
+      POLICY_BUILTIN_TABLE(BUILTIN)
+#undef BUILTIN
+  };
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
     if (!strcmp(sources[i].name, name)) return &sources[i];
   return NULL;
@@ -152,15 +153,20 @@ static uint32_t copy_part(char *out, uint32_t at, const part_t *part) {
   return at + (((uint32_t)part->size + 3) & ~UINT32_C(3));
 }
 
-static audit_policy_t *join(const flattening_t *f) {
-  size_t size = sizeof(audit_policy_t) + f->functions.size + f->rules.size + f->globs.size +
-                ((f->strings.size + 3) & ~(size_t)3);
+void policy_limit_depth(audit_policy_t *flat, uint32_t depth) {
+  memcpy(flat + 1, &depth, sizeof depth); /* audit_depth */
+}
+
+static audit_policy_t *join(const flattening_t *f, uint32_t depth) {
+  size_t size = sizeof(audit_policy_t) + sizeof depth + f->functions.size + f->rules.size +
+                f->globs.size + ((f->strings.size + 3) & ~(size_t)3);
   if (f->failed || size > AUDIT_POLICY_MAX) return NULL;
   audit_policy_t *flat = calloc(1, size);
   if (!flat) return NULL;
   flat->magic = AUDIT_POLICY_MAGIC;
   flat->size = (uint32_t)size;
-  flat->functions = sizeof *flat;
+  policy_limit_depth(flat, depth);
+  flat->functions = sizeof *flat + sizeof depth;
   flat->function_count = (uint32_t)(f->functions.size / sizeof(audit_function_t));
   flat->rules = copy_part((char *)flat, flat->functions, &f->functions);
   flat->rule_count = (uint32_t)(f->rules.size / sizeof(audit_rule_t));
@@ -177,7 +183,7 @@ audit_policy_t *policy_flatten(const policy_t *p, const char *home) {
   add_string(&f, "", "");
   for (uint32_t i = 0; i < p->function_count; i++)
     add_function(&f, p, i);
-  audit_policy_t *flat = join(&f);
+  audit_policy_t *flat = join(&f, (uint32_t)p->depth);
   free(f.functions.data);
   free(f.rules.data);
   free(f.globs.data);

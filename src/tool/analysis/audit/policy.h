@@ -91,11 +91,19 @@ typedef struct policy {
   size_t phase_count;
   policy_owner_t *owners;
   size_t owner_count;
+  uint64_t depth;              /* innermost frames of a stack to record; 0: all */
   const policy_source_t *base; /* the built-in policy that it extends; NULL: none */
   void *memory;                /* of all strings and arrays above */
 } policy_t;
 
-/* The built-in policy NAME ("linux", "apple"); NULL for any other name. */
+/* The built-in policy NAME, one of POLICY_BUILTIN_WORDS; NULL for any other name. */
+#define POLICY_BUILTIN_TABLE(X)                                                                    \
+  X(linux)                                                                                         \
+  X(apple)                                                                                         \
+  X(descriptors)                                                                                   \
+  X(files)                                                                                         \
+  X(net)                                                                                           \
+  X(exec)
 const policy_source_t *policy_builtin(const char *name);
 
 /* Reads SOURCE and, before it, the policy that SOURCE extends: BASE if not NULL, as from a
@@ -131,6 +139,10 @@ bool policy_sees_text(const policy_t *policy, const policy_category_t *category)
  * numbers. The caller frees the result. NULL when it would exceed AUDIT_POLICY_MAX or memory runs
  * out. */
 audit_policy_t *policy_flatten(const policy_t *policy, const char *home);
+
+/* Limits the stacks that FLAT, of policy_flatten, records to DEPTH frames, up to AUDIT_DEPTH_MAX.
+ */
+void policy_limit_depth(audit_policy_t *flat, uint32_t depth);
 
 /* Writes the numbers of the categories of a call of FUNCTION with the first text TEXT, at most MAX.
  * Returns their number. */

@@ -501,9 +501,17 @@ static bool read_parts(policy_parser_t *r, const yaml_node_t *root) {
   return true;
 }
 
+static bool read_depth(policy_parser_t *r, const yaml_node_t *root) {
+  const yaml_node_t *depth = value_of(r, root, "depth");
+  if (!depth) return true;
+  if (!number_at(r, root, "depth", &r->policy->depth)) return false;
+  return (r->policy->depth >= 1 && r->policy->depth <= AUDIT_DEPTH_MAX) ||
+         wrong(r, line_of(depth), "'depth' is a number of frames from 1 to %u", AUDIT_DEPTH_MAX);
+}
+
 static bool read_root(policy_parser_t *r, const yaml_node_t *root) {
   static const char *const keys[] = {"version", "extends", "functions", "categories", "allow",
-                                     "limits",  "phases",  "owners",    NULL};
+                                     "limits",  "phases",  "owners",    "depth",      NULL};
   if (!root) return wrong(r, 1, "the policy is empty");
   if (root->type != YAML_MAPPING_NODE)
     return wrong(r, line_of(root), "a policy consists of 'key: value'");
@@ -511,7 +519,8 @@ static bool read_root(policy_parser_t *r, const yaml_node_t *root) {
   const char *number = version ? scalar(version) : NULL;
   if (!number || strcmp(number, "1"))
     return wrong(r, version ? line_of(version) : 1, "this sonde reads only 'version: 1'");
-  return only_keys(r, root, keys) && (r->builtin || read_base(r, root)) && read_parts(r, root);
+  return only_keys(r, root, keys) && (r->builtin || read_base(r, root)) && read_depth(r, root) &&
+         read_parts(r, root);
 }
 
 /* A second document, after '---', would be ignored. */

@@ -14,6 +14,7 @@
 #include <sys/un.h>
 
 #include "analysis/audit/audit.h"
+#include "analysis/audit/flag_words.h"
 #include "base/varint.h"
 
 static bool get_value(const uint8_t **p, const uint8_t *end, audit_value_t *v) {
@@ -40,7 +41,7 @@ int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *p, uint
   int count = 0;
   for (int i = 0; i < AUDIT_ARGUMENTS; i++) {
     if (kinds[i] == AUDIT_SKIP) continue;
-    out[count] = (audit_value_t){.kind = kinds[i]};
+    out[count] = (audit_value_t){.kind = kinds[i], .argument = (uint8_t)i};
     if (!get_value(&p, end, &out[count++])) return -1;
   }
   return count;
@@ -78,6 +79,8 @@ typedef struct text_writer {
   char *out;
   size_t size, used;
   bool class; /* only parts that stay the same from run to run */
+  const char *function;
+  uint32_t machine;
 } text_writer_t;
 
 static void append(text_writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -164,12 +167,24 @@ static void put_address(text_writer_t *w, const uint8_t *bytes, uint32_t size) {
     append(w, "address family %u", a.any.sa_family);
 }
 
+/* Baselines contain the class, so it has flags as numbers, whatever names this version knows. */
+static void put_number(text_writer_t *w, const audit_value_t *v) {
+  char words[512];
+  bool is_flags = v->kind == AUDIT_FLAGS;
+  if (w->class && !is_flags) return;
+  if (!w->class && v->number >= 0 &&
+      flag_words(w->function, v->argument, (uint64_t)v->number, w->machine, words, sizeof words))
+    append(w, "%s", words);
+  else if (is_flags)
+    append(w, "0x%" PRIx64, (uint64_t)v->number);
+  else
+    append(w, "%" PRId64, v->number);
+}
+
 static void put_value(text_writer_t *w, const audit_value_t *v) {
   switch (v->kind) {
   case AUDIT_NUMBER:
-    if (!w->class) append(w, "%" PRId64, v->number);
-    break;
-  case AUDIT_FLAGS: append(w, "0x%" PRIx64, (uint64_t)v->number); break;
+  case AUDIT_FLAGS: put_number(w, v); break;
   case AUDIT_ADDRESS: put_address(w, v->text, v->size); break;
   case AUDIT_STRINGS: put_strings(w, v->text, v->size); break;
   default: put_quoted(w, v->text, v->size); break;
@@ -189,14 +204,27 @@ static char *write_values(const uint8_t *kinds, const uint8_t *arguments, uint32
   return w.out;
 }
 
-char *audit_words_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
-                     uint32_t arguments_size, char *out, size_t size) {
-  return write_values(kinds, arguments, arguments_size, (text_writer_t){.out = out, .size = size});
+uint32_t audit_machine(const reader_t *reader) {
+  static const char ending[] = ".dylib";
+  size_t count;
+  const record_image_t *images = reader_images(reader, &count);
+  for (size_t i = 0; i < count; i++) {
+    size_t n = strlen(images[i].path);
+    if (n >= sizeof ending && !strcmp(images[i].path + n - (sizeof ending - 1), ending)) return 0;
+  }
+  return reader_header(reader)->machine;
+}
+
+char *audit_words_of(const char *function, uint32_t machine, const uint8_t kinds[AUDIT_ARGUMENTS],
+                     const uint8_t *arguments, uint32_t arguments_size, char *out, size_t size) {
+  return write_values(
+      kinds, arguments, arguments_size,
+      (text_writer_t){.out = out, .size = size, .function = function, .machine = machine});
 }
 
 char *audit_words(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
-  return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
-                      (text_writer_t){.out = out, .size = size});
+  return audit_words_of(audit_function_name(a, s->function), a->machine, kinds_of(a, s),
+                        s->arguments, s->arguments_size, out, size);
 }
 
 char *audit_class(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {

@@ -152,13 +152,22 @@ static void subtract(counts_t *t, uint32_t weight, uint64_t bytes) {
   t->bytes -= bytes;
 }
 
-static inline void forget_block(replay_t *r, live_block_t *block) {
+/* BLOCK is a copy. */
+static inline void tell(const replay_t *r, const live_block_t *block, replay_change_t change) {
+  const replay_options_t *o = r->options;
+  if (__builtin_expect(o->on_block != NULL, 0))
+    o->on_block(o->on_block_context, r, block, r->now, change);
+}
+
+static inline void forget_block(replay_t *r, live_block_t *block, replay_change_t change) {
   stack_totals_t *s = &r->stacks[block->stack];
   save_peak(r, s);
   uint64_t bytes = estimate_scale(block->size, block->weight);
   subtract(&s->live, block->weight, bytes);
   subtract(&r->live, block->weight, bytes);
+  const live_block_t freed = *block;
   live_set_remove(&r->blocks, block);
+  tell(r, &freed, change);
 }
 
 static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, uint32_t stream) {
@@ -183,7 +192,7 @@ static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_
   if (!s) return false;
   if (old) {
     r->address_reuses++;
-    forget_block(r, old);
+    forget_block(r, old, REPLAY_FREED);
   }
   uint32_t index = (uint32_t)(s - r->stacks);
   live_block_t block = block_of(e->address, e->size, index, e->stream);
@@ -201,6 +210,7 @@ static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_
   t->last_stack = index;
   add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
   note_peak(r, e->time);
+  tell(r, &block, REPLAY_ALLOCATED);
   return true;
 }
 
@@ -238,11 +248,12 @@ static inline bool on_free(replay_t *r, const record_event_t *e, thread_totals_t
     note_invalid_free(r, e, address);
     return true;
   }
-  if (e->kind == EVENT_FREE && t->last_allocated == address) {
+  bool at_once = e->kind == EVENT_FREE && t->last_allocated == address;
+  if (at_once) {
     r->stacks[t->last_stack].temporary++;
     r->temporary++;
   }
-  forget_block(r, block);
+  forget_block(r, block, at_once ? REPLAY_FREED_AT_ONCE : REPLAY_FREED);
   *freed_slot(r, address) = address;
   return true;
 }
@@ -276,7 +287,7 @@ static uint64_t forget_all(replay_t *r) {
   r->seq++;
   for (size_t i = 0; r->blocks.count; i = (i + 1) & r->blocks.mask)
     while (r->blocks.places[i].address)
-      forget_block(r, &r->blocks.places[i]);
+      forget_block(r, &r->blocks.places[i], REPLAY_FREED);
   return count;
 }
 
@@ -286,12 +297,13 @@ static bool add_snapshot_block(void *context, const record_block_t *b) {
   stack_totals_t *s = stack_of(r, b->stack);
   live_block_t *old = live_set_find(&r->blocks, b->address);
   if (!s) return false;
-  if (old) forget_block(r, old);
+  if (old) forget_block(r, old, REPLAY_FREED);
   live_block_t block = block_of(b->address, b->size, (uint32_t)(s - r->stacks), b->stream);
   if (!live_set_add(&r->blocks, &block)) return false;
   save_peak(r, s);
   add(&s->live, WEIGHT_ONE, block.size);
   add(&r->live, WEIGHT_ONE, block.size);
+  tell(r, &block, REPLAY_ALLOCATED);
   return true;
 }
 
@@ -379,20 +391,6 @@ typedef struct pass {
   bool before_window;
 } replay_pass_t;
 
-/* The first tick at or after NS. The search halves the range, because nanoseconds grow with ticks.
- */
-uint64_t replay_tick(const reader_t *reader, uint64_t ns) {
-  uint64_t low = 0, high = UINT64_MAX;
-  while (low < high) {
-    uint64_t middle = low + (high - low) / 2;
-    if (reader_ns(reader, middle) >= ns)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low;
-}
-
 /* The next tick to stop at: after the window's end, or at the end of an interval. */
 static uint64_t next_stop(const replay_pass_t *p) {
   const replay_options_t *o = p->options;
@@ -431,6 +429,7 @@ static inline step_t other_event(const replay_pass_t *p, const record_event_t *e
 static inline step_t one_event(replay_pass_t *p, const merge_run_t *run, uint32_t n) {
   replay_t *r = p->replay;
   const record_event_t *e = &run->events[n];
+  r->now = e->time;
   if (__builtin_expect(p->before_window, 0) && e->time >= p->from) {
     p->before_window = false;
     start_window(r);
@@ -560,20 +559,21 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   static const replay_options_t all = {0};
   memset(r, 0, sizeof *r);
   r->reader = reader;
+  r->options = options ? options : &all;
   r->mode = reader_header(reader)->mode;
   r->incomplete =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
   r->dedup = stack_dedup_new(reader);
   if (!r->dedup) return SONDE_ENOMEM;
   if (is_summary(reader)) {
-    int loaded = make_direct(r) ? summary_read(r, options ? options : &all) : SONDE_ENOMEM;
+    int loaded = make_direct(r) ? summary_read(r, r->options) : SONDE_ENOMEM;
     if (loaded < 0) replay_free(r);
     return loaded;
   }
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;
-  const replay_options_t *o = options ? options : &all;
+  const replay_options_t *o = r->options;
   if (r->freed && merge && make_direct(r) && live_set_init(&r->blocks))
     status = o->from_marker || o->to_marker ? run_between_markers(r, merge, o) : run(r, merge, o);
   merge_close(merge);

@@ -121,7 +121,17 @@ typedef struct replay {
   uint64_t window_from, window_to;
 
   uint64_t *freed; /* a cache of freed addresses, to distinguish double from unknown frees */
+
+  const struct replay_options *options; /* during the replay */
+  uint64_t now;                         /* ticks of the current event */
 } replay_t;
+
+/* How a block begins or ceases to be live. */
+typedef enum replay_change {
+  REPLAY_ALLOCATED,     /* or found in a snapshot */
+  REPLAY_FREED,         /* also by realloc; or no longer tracked */
+  REPLAY_FREED_AT_ONCE, /* by the next event of the thread that allocated it */
+} replay_change_t;
 
 typedef struct replay_options {
   uint64_t from_ns, to_ns; /* the window; to_ns 0: to the end */
@@ -142,6 +152,12 @@ typedef struct replay_options {
   bool (*on_interval)(void *context, const replay_t *replay, uint64_t time);
   void *on_interval_context;
   uint64_t interval_ns;
+
+  /* Called after each change of the live blocks, also before the window. The block is a copy; its
+   * `stack` is an index of replay->stacks. TIME is in ticks. May be NULL. */
+  void (*on_block)(void *context, const replay_t *replay, const live_block_t *block, uint64_t time,
+                   replay_change_t change);
+  void *on_block_context;
 
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *progress_context;

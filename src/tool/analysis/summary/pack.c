@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/summary/pack_events.h"
 #include "reader/internal.h"
 #include "reader/packed.h"
 #include "sonde/status.h"
@@ -21,6 +20,11 @@
 #define STREAM_BYTES (1u << 20)
 #define MANY_STREAMS 64
 enum { LEVEL = 12, LEVEL_TABLES = 19 };
+
+/* The stream of the chunks with names of functions: no thread and no monitor has it. */
+#define NAMES_STREAM   UINT32_C(0xfffffff0)
+#define NAMES_BYTES    (256u << 10) /* of a chunk, about */
+#define NAME_MAX_BYTES 4096u        /* of a name or a path; the rest is cut off */
 
 typedef struct group {
   byte_buffer_t chunks; /* their headers and payloads, closed */
@@ -135,6 +139,62 @@ static int pack_place(pack_t *k, const chunk_place_t *place, group_t *g, chunk_b
   return 0;
 }
 
+/* ---- names of functions ------------------------------------------------------------------- */
+
+static bool put_text(byte_buffer_t *body, const char *text) {
+  size_t size = strnlen(text, NAME_MAX_BYTES);
+  return bytes_number(body, size) && bytes_add(body, text, size);
+}
+
+static bool put_function(byte_buffer_t *body, const record_function_t *f) {
+  return bytes_number(body, f->inlined ? FUNCTION_INLINED : 0) && bytes_number(body, f->line) &&
+         put_text(body, f->name) && put_text(body, f->file);
+}
+
+bool pack_functions(const reader_t *r, const pack_names_t *names, const uint8_t *frames,
+                    size_t limit, size_t *from, byte_buffer_t *out) {
+  static const uint8_t type = TABLE_FUNCTIONS;
+  byte_buffer_t body = {0};
+  bool good = true;
+  for (; good && *from < r->frames.count && out->count < limit; ++*from) {
+    const record_function_t *functions;
+    int count = 0;
+    if (!frames || frames[*from])
+      count = names->functions(names->context, &r->frames.items[*from], &functions);
+    body.count = 0;
+    if (count > 0) good = bytes_number(&body, r->frames.items[*from].id);
+    for (int i = 0; good && i < count; i++)
+      good = put_function(&body, &functions[i]);
+    if (count > 0)
+      good = good && bytes_add(out, &type, 1) && bytes_number(out, body.count) &&
+             bytes_add(out, body.items, body.count);
+  }
+  free(body.items);
+  return good;
+}
+
+/* Writes the names as chunks of tables. */
+static int pack_names(pack_t *k, const pack_names_t *names, group_t *g) {
+  chunk_header_t h = {.magic = CHUNK_MAGIC,
+                      .type = CHUNK_TABLES,
+                      .stream = NAMES_STREAM,
+                      .exec_index = (uint16_t)reader_program(k->reader),
+                      .flags = CHUNK_CLOSED};
+  byte_buffer_t records = {0};
+  size_t from = 0;
+  int status = 0;
+  while (status == 0 && from < k->reader->frames.count) {
+    records.count = 0;
+    if (!pack_functions(k->reader, names, NULL, NAMES_BYTES, &from, &records) ||
+        !add_chunk(g, &h, records.items, records.items + records.count))
+      status = SONDE_ENOMEM;
+    h.sequence++;
+    if (status == 0 && g->chunks.count > STREAM_BYTES) status = write_group(k, g);
+  }
+  free(records.items);
+  return status == 0 ? write_group(k, g) : status;
+}
+
 static size_t streams_of(const reader_t *r) {
   size_t count = 0;
   for (size_t i = 0; i < r->chunks.count; i++)
@@ -154,8 +214,8 @@ int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals) {
   return fwrite(page, 1, sizeof page, out) == sizeof page ? 0 : SONDE_EIO;
 }
 
-int pack_program(reader_t *r, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
-                 void *context) {
+int pack_program(reader_t *r, const pack_names_t *names, FILE *out, pack_totals_t *totals,
+                 pack_progress_fn progress, void *context) {
   pack_t k = {.reader = r, .out = out, .totals = totals};
   group_t g = {0};
   chunk_buffer_t buffer = {0};
@@ -163,11 +223,13 @@ int pack_program(reader_t *r, FILE *out, pack_totals_t *totals, pack_progress_fn
   int status = 0;
   for (size_t i = 0; i < r->chunks.count && status == 0; i++) {
     const chunk_place_t *place = &r->chunks.items[i];
+    if (names && place->type == CHUNK_TABLES && place->stream == NAMES_STREAM) continue;
     if (!joins(&g, place, limit)) status = write_group(&k, &g);
     if (status == 0) status = pack_place(&k, place, &g, &buffer);
     if (progress) progress(context, i, r->chunks.count);
   }
   if (status == 0) status = write_group(&k, &g);
+  if (status == 0 && names) status = pack_names(&k, names, &g);
   free(g.chunks.items);
   free(buffer.bytes);
   return status;

@@ -20,10 +20,10 @@
 /* Evenly spaced times for which a summary keeps the live bytes of each stack. */
 #define SUMMARY_CHECKPOINTS 16
 
-/* Writes the summary of READER's recording to OUT. 0 or a negative SONDE_E…; with SONDE_EIO errno
- * has the cause. */
-int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
-                  void *context);
+/* Writes the summary of READER's recording to OUT, with the NAMES of its functions; NULL: the
+ * recording's own stored names. 0 or a negative SONDE_E…; with SONDE_EIO errno has the cause. */
+int summary_write(reader_t *reader, const pack_names_t *names, FILE *out, pack_totals_t *totals,
+                  pack_progress_fn progress, void *context);
 
 /* Fills REPLAY, whose reader is set, from its recording, which is a summary. The window of OPTIONS
  * is moved to the last checkpoints before its ends: window_from and window_to of REPLAY. 0 or

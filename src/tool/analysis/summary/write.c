@@ -7,15 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/summary/pack_events.h"
 #include "analysis/cpu_time.h"
 #include "analysis/samples.h"
 #include "analysis/summary/summary.h"
-#include "base/varint.h"
 #include "reader/internal.h"
 #include "sonde/status.h"
 
-enum { LEVEL = 19, THREADS_MAX = 2000, NAMED_RECORD = TABLE_FRAME_NAME };
+enum { LEVEL = 19, THREADS_MAX = 2000 };
 
 typedef struct checkpoint {
   uint64_t time;
@@ -31,6 +29,7 @@ typedef struct item {
 
 typedef struct writer {
   reader_t *reader;
+  const pack_names_t *names; /* NULL: those that the recording has */
   replay_t replay;
   samples_t samples;
   cpu_time_t cpu_time;
@@ -315,22 +314,28 @@ static bool put_process_and_images(const reader_t *r, byte_buffer_t *out) {
   return good;
 }
 
-/* Writes the names that sensors gave to the kept frames. */
-static bool put_names(const reader_t *r, const uint8_t *frames, byte_buffer_t *out) {
-  size_t count;
-  const sensor_record_t *others = reader_sensor_records(r, &count);
+/* The functions that the recording has stored. */
+static int stored_functions(void *context, const record_frame_t *f, const record_function_t **out) {
+  (void)context;
+  *out = f->functions;
+  return (int)f->function_count;
+}
+
+/* Writes the names of the kept frames: those that the recording has, and those to be stored. */
+static bool put_names(const summary_writer_t *w, const uint8_t *frames, byte_buffer_t *out) {
+  const reader_t *r = w->reader;
+  byte_buffer_t body = {0};
+  size_t from = 0;
   bool good = true;
-  for (size_t i = 0; good && i < count; i++) {
-    const uint8_t *p = others[i].body;
-    uint64_t id;
-    if (others[i].type != NAMED_RECORD || !varint_get(&p, p + others[i].size, &id)) continue;
-    const record_frame_t *f = id <= UINT32_MAX ? reader_frame(r, (uint32_t)id) : NULL;
-    uint8_t byte = NAMED_RECORD;
-    if (f && frames[f - r->frames.items])
-      good = bytes_add(out, &byte, 1) && bytes_number(out, others[i].size) &&
-             bytes_add(out, others[i].body, others[i].size);
+  for (size_t i = 0; good && i < r->frames.count; i++) {
+    const record_frame_t *f = &r->frames.items[i];
+    if (!frames[i] || !f->text) continue;
+    good = bytes_number(&body, f->id) && put_text(&body, f->text, strlen(f->text));
+    good = put_body(out, TABLE_FRAME_NAME, &body, good);
   }
-  return good;
+  free(body.items);
+  const pack_names_t stored = {stored_functions, NULL};
+  return good && pack_functions(r, w->names ? w->names : &stored, frames, SIZE_MAX, &from, out);
 }
 
 static bool put_tables(const summary_writer_t *w, size_t kept, byte_buffer_t *out) {
@@ -351,7 +356,7 @@ static bool put_tables(const summary_writer_t *w, size_t kept, byte_buffer_t *ou
     const uint64_t numbers[] = {n->id, n->parent, n->frame};
     if (nodes[i]) good = put_record(out, TABLE_NODE, numbers, 3);
   }
-  good = good && put_names(r, frames, out);
+  good = good && put_names(w, frames, out);
   free(nodes);
   free(frames);
   return good;
@@ -436,9 +441,9 @@ static int write_within_limit(const summary_writer_t *w, FILE *out, pack_totals_
   return status;
 }
 
-int summary_write(reader_t *reader, FILE *out, pack_totals_t *totals, pack_progress_fn progress,
-                  void *context) {
-  summary_writer_t w = {.reader = reader};
+int summary_write(reader_t *reader, const pack_names_t *names, FILE *out, pack_totals_t *totals,
+                  pack_progress_fn progress, void *context) {
+  summary_writer_t w = {.reader = reader, .names = names};
   const record_header_t *h = reader_header(reader);
   const replay_options_t options = {.other = add_sample,
                                     .other_context = &w,

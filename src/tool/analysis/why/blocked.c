@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rule: a program that does nothing and where it waits. A note: servers wait, too.
+ * Rules: a program that does nothing and where it waits. A note, because servers wait, too; a fault
+ * if nobody can end the wait. Children that ended and that nobody waited for.
  */
 #include <stdio.h>
 #include <string.h>
@@ -51,10 +52,29 @@ static const why_wait_t *telling_wait(why_t *w, uint64_t *since_ns) {
   return best;
 }
 
-void why_blocked_rules(why_t *w, findings_list_t *out) {
-  uint64_t run = 0, since = 0;
-  for (size_t i = 0; i < w->threads.count; i++)
-    run += w->threads.items[i].run_ns;
+static void find_zombies(why_t *w, findings_list_t *out) {
+  static const char *const starts[] = {"fork",  "vfork",        "_Fork",  "clone", "posix_spawn",
+                                       "popen", "posix_spawnp", "system", NULL};
+  if ((double)w->zombies < WHY_ZOMBIES_LEAST) return;
+  char name[WHY_NAME_MAX];
+  const why_function_t *starter = why_only_caller(w, starts);
+  finding_t f = {.kind = WHY_ZOMBIES,
+                 .score = 70,
+                 .culprit = starter,
+                 .amount = w->zombies,
+                 .unit = "processes"};
+  WHY_SAY(f.what,
+          "%u child processes have ended and stay as zombies, because the program has not waited "
+          "for them%s%s",
+          w->zombies, starter ? "; of its functions, only this one starts processes: " : "",
+          starter ? why_function_text(starter, name) : "");
+  WHY_SAY(f.advice, "call waitpid for each child, or ignore SIGCHLD");
+  WHY_SAY(f.evidence, "children in state Z, at the start and at the end");
+  findings_list_add(out, &f);
+}
+
+static void find_blocked(why_t *w, findings_list_t *out) {
+  uint64_t run = why_run_ns(w), since = 0;
   if (!w->has_waits || (!w->is_core && (double)run > WHY_IDLE_SHARE * (double)w->duration_ns))
     return;
   const why_wait_t *wait = telling_wait(w, &since);
@@ -72,9 +92,27 @@ void why_blocked_rules(why_t *w, findings_list_t *out) {
                  .unit = "s",
                  .section = "waits"};
   bool has_file = *wait->what && *wait->what != '?';
-  WHY_SAY(f.what, "The program waits: %s for %s%s%.80s, in %s",
-          why_thread_text(w, wait->tid, thread, sizeof thread), purpose_of(s, wait),
-          has_file ? " on " : "", has_file ? wait->what : "", why_place_text(s, place));
+  char start[100];
+  f.is_note = !w->is_stuck;
+  why_thread_text(w, wait->tid, thread, sizeof thread);
+  (void)snprintf(start, sizeof start, w->is_stuck ? "hangs: %s waits" : "waits: %s", thread);
+  if (w->is_stuck) {
+    f.kind = WHY_HANG;
+    f.score = 90;
+    WHY_SAY(f.advice, "%s",
+            has_file ? "close the writing end before the read"
+                     : "test the condition before the wait, and notify after each change");
+  }
+  WHY_SAY(f.what, "The program %s for %s%s%.80s, in %s%s", start, purpose_of(s, wait),
+          has_file ? " on " : "", has_file ? wait->what : "", why_place_text(s, place),
+          !w->is_stuck ? ""
+          : has_file   ? "; only the program itself can write to it"
+                       : ", and no thread is left that could wake it");
   WHY_SAY(f.evidence, "blocked for %s", why_seconds((double)lasted, a));
   findings_list_add(out, &f);
+}
+
+void why_blocked_rules(why_t *w, findings_list_t *out) {
+  find_zombies(w, out);
+  find_blocked(w, out);
 }

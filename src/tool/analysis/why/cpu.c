@@ -16,13 +16,6 @@ static bool weigh(why_t *w, uint32_t tid, why_weights_t *out) {
   return true;
 }
 
-static uint64_t run_of(const why_t *w) {
-  uint64_t ns = 0;
-  for (size_t i = 0; i < w->threads.count; i++)
-    ns += w->threads.items[i].run_ns;
-  return ns;
-}
-
 /* The function in which most of the CPU time was spent, of whomever it is: the program of a package
  * has no own functions. NULL: none has most of it. */
 static const why_stack_t *hottest_innermost(why_t *w, uint64_t all, uint64_t *ticks) {
@@ -44,7 +37,7 @@ static const why_stack_t *hottest_innermost(why_t *w, uint64_t all, uint64_t *ti
 static void add_note(const why_t *w, const why_function_t *f, const char *place, double share,
                      uint64_t all, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX];
-  uint64_t run = run_of(w);
+  uint64_t run = why_run_ns(w);
   finding_t note = {.kind = WHY_CPU,
                     .is_note = true,
                     .score = 20 * share,
@@ -64,7 +57,7 @@ static void note_cpu(why_t *w, findings_list_t *out) {
   why_weights_t weights = {0};
   char place[WHY_PLACE_MAX];
   uint64_t ticks;
-  if (weigh(w, 0, &weights) && (double)run_of(w) >= WHY_NOTE_CPU_NS &&
+  if (weigh(w, 0, &weights) && (double)why_run_ns(w) >= WHY_NOTE_CPU_NS &&
       weights.sum >= SAMPLES_LEAST) {
     const why_weight_t *hot = why_weights_hot(&weights, WHY_HOT_SHARE);
     const why_stack_t *other = hot ? NULL : hottest_innermost(w, weights.sum, &ticks);
@@ -89,7 +82,6 @@ static const char *const spin_calls[] = {"sched_yield",
                                          "pselect",
                                          "epoll_wait",
                                          "epoll_pwait",
-
                                          "pthread_mutex_trylock",
                                          "mtx_trylock",
                                          "sem_trywait",
@@ -105,12 +97,15 @@ static const char *const spin_calls[] = {"sched_yield",
                                          "time",
                                          NULL};
 
-/* The name of the spinning call, as the program called it: the outermost of its names. */
-static const char *spin_call_of(const why_stack_t *s) {
+/* What one try to connect consists of. */
+static const char *const tries[] = {"connect", "socket", "close", NULL};
+
+/* The name of the spinning call of CALLS, as the program called it: the outermost of its names. */
+static const char *spin_call_of(const why_stack_t *s, const char *const *calls) {
   const char *found = NULL;
   for (int i = 0; i < s->owner; i++) {
     const char *name = s->functions[i].name + strspn(s->functions[i].name, "_");
-    for (const char *const *c = spin_calls; *c; c++)
+    for (const char *const *c = calls; *c; c++)
       if (!strcmp(name, *c)) found = *c;
   }
   return found;
@@ -119,27 +114,32 @@ static const char *spin_call_of(const why_stack_t *s) {
 static const char *spin_advice(const char *call) {
   static const char *const polls[] = {"poll",       "ppoll",       "select", "pselect",
                                       "epoll_wait", "epoll_pwait", NULL};
+  if (!strcmp(call, "connect")) return "pause before the next try, for longer each time";
   return why_is_any(call, polls) ? "handle what it reports, and use no timeout of 0"
                                  : "wait with a condition variable, or with a timeout";
 }
 
-static void judge_spin(why_t *w, const why_thread_t *t, findings_list_t *out) {
+/* A thread that spends its time in CALLS. NEEDED: one of them that must be there; NULL: none. */
+static void judge_spin(why_t *w, const why_thread_t *t, const char *const *calls,
+                       const char *needed, findings_list_t *out) {
   why_weights_t spins = {0};
-  const char *call = NULL;
-  uint64_t all = 0, first = UINT64_MAX;
+  const char *call = needed;
+  uint64_t all = 0, seen = 0, first = UINT64_MAX;
   bool good = true;
   for (size_t i = 0; i < w->ticks.count && good; i++) {
     const why_tick_t *tick = &w->ticks.items[i];
     if (tick->tid != t->tid) continue;
     all += tick->ticks;
     const why_stack_t *s = why_stack(w, tick->stack);
-    const char *spin = spin_call_of(s);
+    const char *spin = spin_call_of(s, calls);
     if (!spin) continue;
-    call = spin;
+    if (!needed) call = spin;
+    if (!strcmp(spin, call)) seen += tick->ticks;
     if (tick->time_ns < first) first = tick->time_ns;
     good = why_weights_add(&spins, s, tick->ticks);
   }
   const why_weight_t *hot = why_weights_hot(&spins, WHY_HOT_SHARE);
+  if (needed && (double)seen < WHY_TRY_SHARE * (double)all) good = false;
   if (good && hot && (double)spins.sum >= WHY_SPIN_SHARE * (double)all) {
     char place[WHY_PLACE_MAX], a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], thread[64];
     finding_t f = {.kind = WHY_BUSY_LOOP,
@@ -162,13 +162,67 @@ static void judge_spin(why_t *w, const why_thread_t *t, findings_list_t *out) {
   why_weights_free(&spins);
 }
 
+/* ---- loops that read a variable ----------------------------------------------------------- */
+
+/* Whether the innermost function is the load of an atomic variable, inlined into the program. */
+static bool is_atomic_load(const why_stack_t *s) {
+  if (s->owner < 1) return false;
+  const char *name = s->functions[0].name;
+  bool is_atomic = strstr(name, "std::atomic") || strstr(name, "std::__atomic_base");
+  return is_atomic && (strstr(name, "::load(") || strstr(name, "::test("));
+}
+
+/* A loop of one line that loads an atomic variable: all samples are in this line. */
+static void judge_atomic(why_t *w, const why_thread_t *t, findings_list_t *out) {
+  const why_stack_t *loads = NULL;
+  uint64_t all = 0, there = 0, load = 0, first = UINT64_MAX;
+  for (size_t i = 0; i < w->ticks.count && !loads; i++)
+    if (w->ticks.items[i].tid == t->tid && is_atomic_load(why_stack(w, w->ticks.items[i].stack)))
+      loads = why_stack(w, w->ticks.items[i].stack);
+  const why_function_t *owner = loads ? why_owner(loads) : NULL;
+  for (size_t i = 0; owner && i < w->ticks.count; i++) {
+    const why_tick_t *tick = &w->ticks.items[i];
+    if (tick->tid != t->tid) continue;
+    const why_stack_t *s = why_stack(w, tick->stack);
+    const why_function_t *f = why_owner(s);
+    all += tick->ticks;
+    if (!f || !why_same_function(f, owner) || f->line != owner->line) continue;
+    there += tick->ticks;
+    if (is_atomic_load(s)) load += tick->ticks;
+    if (tick->time_ns < first) first = tick->time_ns;
+  }
+  if (!owner || !owner->line || (double)there < WHY_SPIN_SHARE * (double)all ||
+      (double)load < WHY_ATOMIC_SHARE * (double)there)
+    return;
+  char place[WHY_PLACE_MAX], a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], thread[64];
+  finding_t f = {.kind = WHY_BUSY_LOOP,
+                 .score = 78,
+                 .culprit = owner,
+                 .tid = t->tid,
+                 .since_ns = first,
+                 .amount = (double)t->run_ns / 1e9,
+                 .unit = "s",
+                 .section = "sample"};
+  WHY_SAY(f.what,
+          "Busy loop: %s reads an atomic variable again and again in %s and used %s of CPU in %s",
+          why_thread_text(w, t->tid, thread, sizeof thread), why_place_of(loads, owner, place),
+          why_seconds((double)t->run_ns, a), why_seconds((double)t->seen_ns, b));
+  WHY_SAY(f.advice, "wait with a condition variable, or with std::atomic::wait");
+  WHY_SAY(f.evidence, "%llu of %llu samples of the thread are in this line",
+          (unsigned long long)there, (unsigned long long)all);
+  findings_list_add(out, &f);
+}
+
 static void find_spins(why_t *w, findings_list_t *out) {
   for (size_t i = 0; i < w->threads.count; i++) {
     const why_thread_t *t = &w->threads.items[i];
     uint64_t active = t->run_ns + t->runq_ns;
     if (t->ticks >= 10 && (double)t->run_ns >= WHY_BUSY_NS &&
-        (double)active >= WHY_BUSY_SHARE * (double)t->seen_ns)
-      judge_spin(w, t, out);
+        (double)active >= WHY_BUSY_SHARE * (double)t->seen_ns) {
+      judge_spin(w, t, spin_calls, NULL, out);
+      judge_spin(w, t, tries, tries[0], out);
+      judge_atomic(w, t, out);
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include "analysis/samples.h"
 #include "analysis/wall.h"
 #include "reader/body.h"
+#include "symbol/dwarf/callers.h"
 
 /* Samples and waits that are kept: hours of a program with many threads. */
 enum { TIME_LINE_MAX = 4 << 20 };
@@ -141,7 +142,7 @@ bool why_add_level(void *why, const replay_t *replay, uint64_t time) {
                          .stack_count = replay->stack_count};
   if (!level->stacks) return false;
   for (size_t i = 0; i < replay->stack_count; i++)
-    level->stacks[i] = replay->stacks[i].live.bytes;
+    level->stacks[i] = replay->stacks[i].live;
   w->level_count++;
   return true;
 }
@@ -159,6 +160,39 @@ bool why_complete(why_t *w, const cpu_time_t *time) {
     t->is_counted = true;
   }
   return !w->failed;
+}
+
+const usage_series_t *why_series(const why_t *w, usage_field_t field) {
+  const usage_series_t *s = w->usage ? &w->usage->series[field] : NULL;
+  return s && s->is_known ? s : NULL;
+}
+
+uint64_t why_run_ns(const why_t *w) {
+  uint64_t ns = 0;
+  for (size_t i = 0; i < w->threads.count; i++)
+    ns += w->threads.items[i].run_ns;
+  return ns;
+}
+
+const why_function_t *why_only_caller(why_t *w, const char *const *names) {
+  caller_t caller;
+  const char *path = w->names.program ? w->names.program(w->names.context) : NULL;
+  if (!path || !caller_only(path, names, &caller)) return NULL;
+  why_function_t *function = calloc(1, sizeof *function);
+  why_function_t **kept = function ? ARRAY_ADD(w->functions) : NULL;
+  if (!kept) {
+    free(function);
+    return NULL;
+  }
+  *kept = function;
+  *function = (why_function_t){.name = why_copy_text(w, caller.name),
+                               .file = *caller.file ? why_copy_text(w, caller.file) : NULL,
+                               .line = caller.line,
+                               .library = "",
+                               .path = "",
+                               .own = true,
+                               .known = true};
+  return function;
 }
 
 void why_free(why_t *w) {

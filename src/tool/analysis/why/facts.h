@@ -25,6 +25,8 @@ typedef struct why_names {
   /* Writes the name of the variable at ADDRESS, such as that of a lock, to OUT. False: it has none.
    * May be NULL. */
   bool (*of_variable)(void *context, uint64_t address, char *out, size_t size);
+  /* The file with the debug information of the program; NULL: not found. May be NULL. */
+  const char *(*program)(void *context);
   void *context;
 } why_names_t;
 
@@ -72,10 +74,10 @@ typedef struct why_thread {
 
 /* ---- growth ------------------------------------------------------------------------------- */
 
-/* Live bytes at one time: in all, and of each stack (by its index in the replay). */
+/* Live blocks at one time: in all, and of each stack (by its index in the replay). */
 typedef struct why_level {
   uint64_t time_ns, bytes, allocated;
-  uint64_t *stacks;
+  counts_t *stacks; /* counts in 1/WEIGHT_ONE */
   size_t stack_count;
 } why_level_t;
 
@@ -108,6 +110,7 @@ typedef struct why_stalls {
   const char *cause;              /* a key of analysis/stall_label.h */
   const char *call, *what;        /* of the longest blocking call; "" */
   uint32_t tid, owner;            /* OWNER held the lock; 0: unknown */
+  uint32_t stack;                 /* of the longest stall, with FUNCTION; 0: unknown */
   uint32_t owner_stack;           /* of OWNER; 0: unknown */
   uint64_t count, total_ns, longest_ns, first_ns;
   bool open;
@@ -131,6 +134,8 @@ typedef struct why {
   bool is_live, is_core, is_partial; /* PARTIAL: a part of the time was asked for */
   uint64_t duration_ns;
   unsigned processors;
+  bool is_stuck;    /* no thread can go on (report/why/stuck.h) */
+  unsigned zombies; /* children that ended and were not waited for, all the time */
 
   ARRAY(why_tick_t) ticks;
   ARRAY(why_wait_t) waits;
@@ -170,6 +175,12 @@ bool why_add_level(void *why, const replay_t *replay, uint64_t time);
 /* Completes the threads. TIME may be NULL. Call it after the last event. False: out of memory. */
 bool why_complete(why_t *why, const cpu_time_t *time);
 
+/* The readings of FIELD; NULL: unknown. */
+const usage_series_t *why_series(const why_t *why, usage_field_t field);
+
+/* The CPU time of all threads. */
+uint64_t why_run_ns(const why_t *why);
+
 void why_free(why_t *why);
 
 /* Adds to the time line of facts that no recording has. NULL: out of memory. */
@@ -185,6 +196,11 @@ const why_function_t *why_owner(const why_stack_t *stack);
 /* The function that the owner called: of a library or the system; NULL: none. */
 const why_function_t *why_callee(const why_stack_t *stack);
 
+/* The only function of the program that calls one of NAMES, which end with NULL, as its debug
+ * information says; NULL: several do, or unknown. Reads the debug information: some seconds for a
+ * program of a gigabyte. */
+const why_function_t *why_only_caller(why_t *why, const char *const *names);
+
 /* Whether NAME, without leading underscores, is one of NAMES, which end with NULL. */
 bool why_is_any(const char *name, const char *const *names);
 
@@ -193,7 +209,7 @@ bool why_is_any(const char *name, const char *const *names);
 bool why_calls_any(const why_stack_t *stack, const char *const *names);
 
 /* "transfer (bank.c:30), called by main_loop (bank.c:80)". Returns OUT. */
-#define WHY_PLACE_MAX (2 * WHY_NAME_MAX + 16)
+#define WHY_PLACE_MAX (3 * WHY_NAME_MAX + 24)
 char *why_place_text(const why_stack_t *stack, char out[WHY_PLACE_MAX]);
 
 /* The same for FUNCTION, which is on STACK. */

@@ -55,8 +55,9 @@ static bool is_in(why_kind_t kind, const why_kind_t *kinds) {
 
 /* Whether EFFECT is a consequence of CAUSE, which ranks higher. WHY_CRASH ends the lists. */
 static bool explains(const finding_t *cause, const finding_t *effect) {
-  static const why_kind_t of_locks[] = {WHY_CONVOY, WHY_STALL, WHY_BLOCKED, WHY_CRASH};
+  static const why_kind_t of_locks[] = {WHY_CONVOY, WHY_STALL, WHY_BLOCKED, WHY_HANG, WHY_CRASH};
   static const why_kind_t of_time[] = {WHY_CPU, WHY_STALL, WHY_WAKEUPS, WHY_BLOCKED, WHY_CRASH};
+  static const why_kind_t of_work[] = {WHY_CPU, WHY_TEMPORARY, WHY_CRASH};
   static const why_kind_t of_memory[] = {WHY_GROWTH, WHY_RESIDENT, WHY_CRASH};
   bool same = cause->culprit && why_same_function(cause->culprit, effect->culprit);
   switch (cause->kind) {
@@ -65,8 +66,13 @@ static bool explains(const finding_t *cause, const finding_t *effect) {
   case WHY_BUSY_LOOP:
   case WHY_STALL:
   case WHY_WAKEUPS:
+  case WHY_DISK:
+  case WHY_STARVED:
   case WHY_BLOCKED: return same && is_in(effect->kind, of_time);
   case WHY_DESCRIPTORS: return same && is_in(effect->kind, of_memory);
+  case WHY_EXCEPTIONS:
+  case WHY_COPIES: return same && is_in(effect->kind, of_work);
+  case WHY_THREADS:
   case WHY_LEAK:
   case WHY_GROWTH: return is_in(effect->kind, of_memory);
   default: return false;

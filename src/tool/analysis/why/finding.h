@@ -24,6 +24,13 @@
   X(WHY_GROWTH, "growth")                                                                          \
   X(WHY_DESCRIPTORS, "descriptor-leak")                                                            \
   X(WHY_WAKEUPS, "wake-ups")                                                                       \
+  X(WHY_DISK, "disk-waits")                                                                        \
+  X(WHY_STARVED, "starvation")                                                                     \
+  X(WHY_THREADS, "thread-growth")                                                                  \
+  X(WHY_EXCEPTIONS, "exceptions")                                                                  \
+  X(WHY_COPIES, "copies")                                                                          \
+  X(WHY_HANG, "hang")                                                                              \
+  X(WHY_ZOMBIES, "zombies")                                                                        \
   X(WHY_BLOCKED, "blocked")                                                                        \
   X(WHY_TEMPORARY, "temporary-allocations")                                                        \
   X(WHY_RESIDENT, "resident-memory")                                                               \
@@ -62,7 +69,7 @@ typedef struct finding {
   bool is_note;
   /* Ranks findings: 100 ends the program or its work, 50 halves its speed, 0 has no effect. */
   double score;
-  char what[700];      /* a sentence without its period */
+  char what[900];      /* a sentence without its period */
   char advice[200];    /* an imperative clause */
   char evidence[200];  /* figures */
   const char *section; /* of the report that shows them; NULL: see `command` */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rules: a heap that grows to the end, and allocations that are freed at once.
+ * Rule: a heap that grows to the end.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "analysis/why/rules.h"
-
-/* ---- growth ------------------------------------------------------------------------------- */
 
 /* The heap of the program's last phase may be freed just before its end, so growth is looked for
  * up to the peak. */
@@ -18,15 +16,19 @@ static size_t peak_level(const why_t *w) {
   return peak;
 }
 
-static uint64_t stack_at(const why_level_t *level, size_t stack) {
-  return stack < level->stack_count ? level->stacks[stack] : 0;
+static counts_t stack_at(const why_level_t *level, size_t stack) {
+  return stack < level->stack_count ? level->stacks[stack] : (counts_t){0};
+}
+
+static counts_t counts_of(const why_level_t *level, const size_t *stacks, size_t count) {
+  counts_t sum = {0};
+  for (size_t i = 0; i < count; i++)
+    counts_add(&sum, stack_at(level, stacks[i]));
+  return sum;
 }
 
 static uint64_t bytes_of(const why_level_t *level, const size_t *stacks, size_t count) {
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < count; i++)
-    bytes += stack_at(level, stacks[i]);
-  return bytes;
+  return counts_of(level, stacks, count).bytes;
 }
 
 /* The stacks of FUNCTION, as indexes in the replay. */
@@ -60,14 +62,33 @@ static bool grows_to_the_end(const why_t *w, const size_t *stacks, size_t count,
   return peak > half && (double)steps >= WHY_GROWTH_STEPS * (double)(peak - half);
 }
 
+/* Whether the culprit's blocks stay. A program that allocates and frees all the time has some bytes
+ * live at each look, at times more and at times less. And one buffer that is made larger again and
+ * again is no collection of blocks. */
+static bool accumulates(const why_t *w, const size_t *stacks, size_t count, size_t peak) {
+  counts_t kept = counts_of(&w->levels[peak], stacks, count);
+  counts_t middle = counts_of(&w->levels[w->level_count / 2], stacks, count);
+  uint64_t allocated = 0;
+  if ((double)kept.count < WHY_GROWTH_BLOCKS * WEIGHT_ONE ||
+      (double)kept.count < 1.2 * (double)middle.count)
+    return false;
+  for (size_t i = 0; i < count; i++)
+    allocated += w->replay->stacks[stacks[i]].allocated.bytes;
+  if ((double)kept.bytes >= WHY_GROWTH_KEPT * (double)allocated) return true;
+  for (size_t i = 1; i <= peak; i++)
+    if (bytes_of(&w->levels[i], stacks, count) < bytes_of(&w->levels[i - 1], stacks, count))
+      return false;
+  return true;
+}
+
 static void describe_growth(why_t *w, const why_weight_t *hot, size_t peak, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], c[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX];
   size_t *stacks, first, count = stacks_of(w, hot->function, &stacks);
-  if (stacks && grows_to_the_end(w, stacks, count, peak, &first)) {
-    uint64_t kept = bytes_of(&w->levels[peak], stacks, count), allocated = 0, freed_blocks = 0;
+  if (stacks && accumulates(w, stacks, count, peak) &&
+      grows_to_the_end(w, stacks, count, peak, &first)) {
+    uint64_t kept = bytes_of(&w->levels[peak], stacks, count), allocated = 0;
     for (size_t i = 0; i < count; i++)
       allocated += w->replay->stacks[stacks[i]].allocated.bytes;
-    (void)freed_blocks;
     double share = (double)kept / (double)w->levels[peak].bytes;
     finding_t f = {.kind = WHY_GROWTH,
                    .score = 60 + 20 * share,
@@ -100,7 +121,7 @@ static void find_growth(why_t *w, findings_list_t *out) {
   why_weights_t weights = {0};
   bool good = true;
   for (size_t i = 0; good && i < w->levels[peak].stack_count; i++) {
-    uint64_t now = w->levels[peak].stacks[i], then = stack_at(&w->levels[half], i);
+    uint64_t now = w->levels[peak].stacks[i].bytes, then = stack_at(&w->levels[half], i).bytes;
     if (now > then)
       good = why_weights_add(&weights, why_stack(w, w->replay->stacks[i].stack), now - then);
   }
@@ -109,86 +130,7 @@ static void find_growth(why_t *w, findings_list_t *out) {
   why_weights_free(&weights);
 }
 
-/* ---- temporary allocations ---------------------------------------------------------------- */
-
-/* Whether the own code waits for the allocator, or for the sensor that records its calls. */
-static bool is_in_allocator(const why_stack_t *s) {
-  static const char *const names[] = {"malloc",
-                                      "free",
-                                      "calloc",
-                                      "realloc",
-                                      "cfree",
-                                      "libc_malloc",
-                                      "libc_free",
-                                      "libc_calloc",
-                                      "int_malloc",
-                                      "int_free",
-                                      "libc_realloc",
-                                      "operator new",
-                                      "[sonde]",
-                                      "malloc@plt",
-                                      "free@plt",
-                                      "int_realloc",
-                                      "malloc_consolidate",
-                                      "GI___libc_malloc",
-                                      "GI___libc_free",
-                                      "operator delete",
-                                      "operator new(unsigned long)",
-                                      "operator delete(void*)",
-                                      "operator delete(void*, unsigned long)",
-                                      NULL};
-  return why_calls_any(s, names);
-}
-
-static uint64_t allocator_ticks(why_t *w, uint64_t *all) {
-  uint64_t ticks = 0;
-  *all = 0;
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_tick_t *t = &w->ticks.items[i];
-    *all += t->ticks;
-    if (is_in_allocator(why_stack(w, t->stack))) ticks += t->ticks;
-  }
-  return ticks;
-}
-
-static void find_temporary(why_t *w, findings_list_t *out) {
-  const replay_t *r = w->replay;
-  if (r->sample_bytes || !w->has_ticks || r->allocated.count < 100000 ||
-      (double)r->temporary < WHY_TEMPORARY_SHARE * (double)r->allocated.count)
-    return;
-  uint64_t all, ticks = allocator_ticks(w, &all);
-  if (all < 20 || (double)ticks < WHY_TEMPORARY_CPU * (double)all) return;
-  why_weights_t weights = {0};
-  bool good = true;
-  for (size_t i = 0; good && i < r->stack_count; i++)
-    if (r->stacks[i].temporary)
-      good = why_weights_add(&weights, why_stack(w, r->stacks[i].stack), r->stacks[i].temporary);
-  const why_weight_t *hot = good ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
-  if (hot) {
-    char place[WHY_PLACE_MAX];
-    double cpu = (double)ticks / (double)all;
-    finding_t f = {.kind = WHY_TEMPORARY,
-                   .score = 30 + 40 * cpu,
-                   .culprit = hot->function,
-                   .amount = (double)hot->total,
-                   .unit = "allocations",
-                   .section = "malloc"};
-    WHY_SAY(f.what,
-            "The allocator uses %.0f %% of the CPU time, mostly for %llu blocks that are freed at "
-            "once, from %s",
-            100 * cpu, (unsigned long long)hot->total,
-            why_place_of(hot->example, hot->function, place));
-    WHY_SAY(f.advice, "keep one buffer and use it again");
-    WHY_SAY(f.evidence, "%.0f %% of %llu allocations are temporary",
-            100.0 * (double)r->temporary / (double)r->allocated.count,
-            (unsigned long long)r->allocated.count);
-    findings_list_add(out, &f);
-  }
-  why_weights_free(&weights);
-}
-
 void why_memory_rules(why_t *w, findings_list_t *out) {
   if (!w->replay) return;
   find_growth(w, out);
-  find_temporary(w, out);
 }

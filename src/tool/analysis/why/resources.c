@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rules about the readings of the process: descriptors, resident memory, wake-ups, limits of its
- * cgroup.
+ * Rules about the readings of the process: descriptors, resident memory, limits of its cgroup.
  */
 #include <stdio.h>
 
 #include "analysis/why/rules.h"
 
-static const usage_series_t *series_of(const why_t *w, usage_field_t field) {
-  const usage_series_t *s = w->usage ? &w->usage->series[field] : NULL;
-  return s && s->is_known ? s : NULL;
-}
-
 /* Whether the value rises to its peak without a plateau, and the peak is in the last quarter. What
  * a program frees just before its end does not count. */
 static bool rises(const why_t *w, usage_field_t field, double least) {
-  const usage_series_t *s = series_of(w, field);
+  const usage_series_t *s = why_series(w, field);
   if (!s || s->peak < s->first || (double)(s->peak - s->first) < least) return false;
   uint64_t span = w->usage->to_ns - w->usage->from_ns;
-  if ((double)span < WHY_GROWTH_NS || s->peak_ns < w->usage->from_ns + span / 4 * 3) return false;
+  if ((double)span < WHY_GROWTH_NS) return false;
+  /* A short recording may have its last reading before the last quarter. */
+  if (s->peak_ns < w->usage->from_ns + span / 4 * 3 && s->peak_ns < w->usage->before_end_ns)
+    return false;
   uint64_t middle = usage_at(s, w->usage->from_ns + (s->peak_ns - w->usage->from_ns) / 2);
   usage_growth_t g = usage_growth(w->usage, field, w->usage->from_ns, s->peak_ns);
   double grown = (double)(s->peak - s->first);
@@ -39,7 +36,8 @@ static const char *const openers[] = {
 
 /* Who opened descriptors, as far as audited calls, blocks of streams that were not freed, and
  * samples in these calls tell. */
-static bool weigh_openers(why_t *w, why_weights_t *out) {
+static bool weigh_openers(why_t *w, why_weights_t *out, bool *is_sampled) {
+  *is_sampled = false;
   for (size_t i = 0; i < w->calls.count; i++)
     if (why_is_any(w->calls.items[i].function, openers) &&
         !why_weights_add(out, why_stack(w, w->calls.items[i].stack), w->calls.items[i].count))
@@ -52,6 +50,7 @@ static bool weigh_openers(why_t *w, why_weights_t *out) {
       return false;
   }
   if (out->sum) return true;
+  *is_sampled = true;
   for (size_t i = 0; i < w->ticks.count; i++) {
     const why_stack_t *stack = why_stack(w, w->ticks.items[i].stack);
     if (why_calls_any(stack, openers) && !why_weights_add(out, stack, w->ticks.items[i].ticks))
@@ -62,26 +61,35 @@ static bool weigh_openers(why_t *w, why_weights_t *out) {
 
 static void find_descriptors(why_t *w, findings_list_t *out) {
   if (!rises(w, USAGE_DESCRIPTORS, WHY_DESCRIPTORS_LEAST)) return;
-  const usage_series_t *s = series_of(w, USAGE_DESCRIPTORS);
-  char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX];
+  const usage_series_t *s = why_series(w, USAGE_DESCRIPTORS);
+  char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX], name[WHY_NAME_MAX];
   why_weights_t weights = {0};
+  bool is_sampled;
   const why_weight_t *hot =
-      weigh_openers(w, &weights) ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
-  bool is_counted = w->has_calls || w->replay; /* else only sampled */
-  if (hot && is_counted && weights.sum >= 24 && hot->total * 2 < s->peak - s->first) hot = NULL;
+      weigh_openers(w, &weights, &is_sampled)
+          ? why_weights_hot(&weights, is_sampled ? WHY_SAMPLED_SHARE : WHY_HOT_SHARE)
+          : NULL;
+  const why_function_t *only = hot ? NULL : why_only_caller(w, openers);
+  if (hot && !is_sampled && weights.sum >= 24 && hot->total * 2 < s->peak - s->first) hot = NULL;
   finding_t f = {.kind = WHY_DESCRIPTORS,
                  .score = 85,
-                 .culprit = hot ? hot->function : NULL,
+                 .culprit = hot ? hot->function : only,
                  .since_ns = s->first_ns,
                  .amount = (double)(s->peak - s->first),
                  .unit = "descriptors",
                  .section = "usage"};
   WHY_SAY(f.what, "Open descriptors grow from %llu to %llu in %s%s%s", (unsigned long long)s->first,
           (unsigned long long)s->peak, why_seconds((double)(s->peak_ns - s->first_ns), a),
-          hot ? "; they are opened in " : "",
-          hot ? why_place_of(hot->example, hot->function, place) : "");
-  WHY_SAY(f.advice, hot ? "close them when they are no longer used"
-                        : "record with --audit=descriptors to see who opens them");
+          only         ? "; of the program's functions, only this one opens some: "
+          : !hot       ? ""
+          : is_sampled ? "; the samples of opening descriptors are in "
+                       : "; they are opened in ",
+          only  ? why_function_text(only, name)
+          : hot ? why_place_of(hot->example, hot->function, place)
+                : "");
+  WHY_SAY(f.advice, "%s",
+          hot && !is_sampled ? "close them when they are no longer used"
+                             : "record with --audit=descriptors to see who opens them");
   WHY_SAY(f.evidence, "%llu descriptors at %s", (unsigned long long)s->peak,
           why_seconds((double)s->peak_ns, a));
   findings_list_add(out, &f);
@@ -114,7 +122,7 @@ static bool weigh_mappings(why_t *w, why_weights_t *out) {
 
 static void find_resident(why_t *w, findings_list_t *out) {
   if (!rises(w, USAGE_RSS, WHY_RSS_BYTES)) return;
-  const usage_series_t *s = series_of(w, USAGE_RSS);
+  const usage_series_t *s = why_series(w, USAGE_RSS);
   double grown = (double)(s->peak - s->first);
   if (grown < 0.25 * (double)s->peak) return;
   uint64_t heap = heap_at(w, s->peak_ns);
@@ -153,45 +161,6 @@ static void find_resident(why_t *w, findings_list_t *out) {
   why_weights_free(&weights);
 }
 
-/* ---- threads that nobody joins ------------------------------------------------------------ */
-
-/* pthread_create allocates a block for each thread, which is freed when another thread joins it.
- * The C library keeps a few for new threads. */
-static void find_unjoined(why_t *w, findings_list_t *out) {
-  enum { KEPT_MAX = 16 };
-  static const char *const creators[] = {"pthread_create", "thrd_create", NULL};
-  const usage_series_t *threads = series_of(w, USAGE_THREADS);
-  why_weights_t weights = {0};
-  uint64_t blocks = 0;
-  bool good = threads && w->replay && !w->replay->sample_bytes;
-  for (size_t i = 0; good && i < w->replay->stack_count; i++) {
-    const stack_totals_t *t = &w->replay->stacks[i];
-    const why_stack_t *s = t->live.count ? why_stack(w, t->stack) : NULL;
-    if (!s || !why_calls_any(s, creators)) continue;
-    blocks += t->live.count;
-    good = why_weights_add(&weights, s, t->live.count);
-  }
-  const why_weight_t *hot = good ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
-  if (hot && (double)blocks >= WHY_DESCRIPTORS_LEAST + (double)threads->peak + KEPT_MAX) {
-    char place[WHY_PLACE_MAX];
-    finding_t f = {.kind = WHY_LEAK,
-                   .score = 68,
-                   .culprit = hot->function,
-                   .amount = (double)blocks,
-                   .unit = "threads",
-                   .section = "malloc"};
-    WHY_SAY(f.what,
-            "%llu threads have ended, but their stacks are kept, because nobody joined them; "
-            "they are created in %s",
-            (unsigned long long)blocks, why_place_of(hot->example, hot->function, place));
-    WHY_SAY(f.advice, "join or detach each thread");
-    WHY_SAY(f.evidence, "%llu live blocks of pthread_create; at most %llu threads at a time",
-            (unsigned long long)blocks, (unsigned long long)threads->peak);
-    findings_list_add(out, &f);
-  }
-  why_weights_free(&weights);
-}
-
 /* ---- fragmentation ------------------------------------------------------------------------ */
 
 /* Since when the heap is small and resident memory is not; the count of levels. */
@@ -206,14 +175,15 @@ static size_t levels_above(const why_t *w, const usage_series_t *rss, size_t pea
 
 /* Fragmentation: blocks that stay keep the pages of many freed blocks. */
 static void find_fragmentation(why_t *w, findings_list_t *out) {
-  const usage_series_t *rss = series_of(w, USAGE_ANONYMOUS);
-  if (!rss) rss = series_of(w, USAGE_RSS);
+  const usage_series_t *rss = why_series(w, USAGE_ANONYMOUS);
+  if (!rss) rss = why_series(w, USAGE_RSS);
   if (!rss || !w->replay || w->replay->sample_bytes || w->level_count < WHY_LEVELS / 2) return;
   size_t peak = 0, last = w->level_count - 1;
   for (size_t i = 1; i <= last; i++)
     if (w->levels[i].bytes > w->levels[peak].bytes) peak = i;
   double resident = (double)usage_at(rss, w->levels[last].time_ns);
   double live = (double)w->levels[last].bytes, most = (double)w->levels[peak].bytes;
+  if ((double)w->replay->at_peak.bytes > most) most = (double)w->replay->at_peak.bytes; /* exact */
   size_t long_ago = levels_above(w, rss, peak);
   if (resident - live < WHY_FRAGMENTED_BYTES || most < 0.5 * resident ||
       long_ago * 4 < w->level_count)
@@ -221,9 +191,9 @@ static void find_fragmentation(why_t *w, findings_list_t *out) {
   why_weights_t keepers = {0};
   bool good = true;
   for (size_t i = 0; good && i < w->levels[last].stack_count; i++)
-    if (w->levels[last].stacks[i])
+    if (w->levels[last].stacks[i].bytes)
       good = why_weights_add(&keepers, why_stack(w, w->replay->stacks[i].stack),
-                             w->levels[last].stacks[i]);
+                             w->levels[last].stacks[i].bytes);
   const why_weight_t *hot = good ? why_weights_hot(&keepers, WHY_HOT_SHARE) : NULL;
   if (hot && live > 0.01 * resident) {
     char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], c[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX];
@@ -246,116 +216,12 @@ static void find_fragmentation(why_t *w, findings_list_t *out) {
   why_weights_free(&keepers);
 }
 
-/* ---- wake-ups ----------------------------------------------------------------------------- */
-
-static const char *const timers[] = {"clock_nanosleep", "nanosleep", NULL};
-
-static bool is_timer(const why_wait_t *wait) {
-  for (const char *const *t = timers; *t; t++)
-    if (!strcmp(wait->call, *t)) return true;
-  return false;
-}
-
-/* Of the time in which TID was blocked, the part in timers. */
-static double timer_share(const why_t *w, uint32_t tid) {
-  uint64_t all = 0, timed = 0;
-  for (size_t i = 0; i < w->waits.count; i++) {
-    const why_wait_t *wait = &w->waits.items[i];
-    if (wait->tid != tid) continue;
-    all += wait->to_ns - wait->from_ns;
-    if (is_timer(wait)) timed += wait->to_ns - wait->from_ns;
-  }
-  return all ? (double)timed / (double)all : 0;
-}
-
-/* How often the thread woke up in a second, and the CPU time of each time. */
-static bool wake_ups_of(const why_thread_t *t, double *rate, double *cpu_ns) {
-  if (!t->switches || (double)t->seen_ns < WHY_GROWTH_NS) return false;
-  *rate = (double)t->switches / (double)t->seen_ns * 1e9;
-  *cpu_ns = (double)t->run_ns / (double)t->switches;
-  return true;
-}
-
-/* On a busy machine a thread wakes up less often, but it asks for sleeps as short. */
-static bool is_storm(const why_thread_t *t, double rate, double cpu_ns) {
-  uint64_t active = t->run_ns + t->runq_ns;
-  double blocked = t->seen_ns > active ? (double)(t->seen_ns - active) : 0;
-  return rate >= WHY_WAKEUPS_RATE && cpu_ns <= WHY_WAKEUP_NS &&
-         blocked / (double)t->switches <= WHY_SLEEP_NS;
-}
-
-/* Whether all that the thread does is to sleep and to look: its CPU samples are in the function
- * that sleeps, at the sleep. A thread that works between short sleeps is paced. */
-static bool only_sleeps(why_t *w, const why_thread_t *t) {
-  enum { TICKS_LEAST = 3 };
-  static const char *const sleeps[] = {"clock_nanosleep",
-                                       "GI___clock_nanosleep",
-                                       "nanosleep",
-                                       "GI___nanosleep",
-                                       "usleep",
-                                       "thrd_sleep",
-                                       "read",
-                                       "GI___libc_read",
-                                       "libc_read",
-                                       NULL};
-  uint64_t all = 0, asleep = 0;
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_tick_t *tick = &w->ticks.items[i];
-    if (tick->tid != t->tid) continue;
-    all += tick->ticks;
-    if (why_calls_any(why_stack(w, tick->stack), sleeps)) asleep += tick->ticks;
-  }
-  return all >= TICKS_LEAST && asleep * 5 >= all * 4;
-}
-
-static void describe_wake_ups(why_t *w, const why_thread_t *t, double rate, double cpu_ns,
-                              findings_list_t *out) {
-  why_weights_t weights = {0};
-  char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX], thread[64];
-  bool good = true;
-  for (size_t i = 0; good && i < w->waits.count; i++)
-    if (w->waits.items[i].tid == t->tid && is_timer(&w->waits.items[i]))
-      good = why_weights_add(&weights, why_stack(w, w->waits.items[i].stack),
-                             w->waits.items[i].to_ns - w->waits.items[i].from_ns + 1);
-  const why_weight_t *hot = good ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
-  if (hot) {
-    finding_t f = {.kind = WHY_WAKEUPS,
-                   .score = 56,
-                   .culprit = hot->function,
-                   .tid = t->tid,
-                   .amount = rate,
-                   .unit = "wake-ups/s",
-                   .section = "usage"};
-    WHY_SAY(f.what, "%s sleeps and wakes up %.0f times a second in %s, with %s of work each time",
-            why_thread_text(w, t->tid, thread, sizeof thread), rate,
-            why_place_of(hot->example, hot->function, place), why_seconds(cpu_ns, a));
-    if (*f.what == 't') *f.what = 'T';
-    WHY_SAY(f.advice, "wait for the event itself, or sleep longer");
-    WHY_SAY(f.evidence, "%.0f context switches a second", rate);
-    findings_list_add(out, &f);
-  }
-  why_weights_free(&weights);
-}
-
-static void find_wake_ups(why_t *w, findings_list_t *out) {
-  const why_thread_t *worst = NULL;
-  double rate, cpu_ns, most = 0;
-  for (size_t i = 0; w->has_waits && i < w->threads.count; i++) {
-    const why_thread_t *t = &w->threads.items[i];
-    if (!wake_ups_of(t, &rate, &cpu_ns) || !is_storm(t, rate, cpu_ns) || rate <= most) continue;
-    if (timer_share(w, t->tid) < WHY_TIMER_SHARE || !only_sleeps(w, t)) continue;
-    worst = t;
-    most = rate;
-  }
-  if (worst && wake_ups_of(worst, &rate, &cpu_ns)) describe_wake_ups(w, worst, rate, cpu_ns, out);
-}
-
 /* ---- limits ------------------------------------------------------------------------------- */
 
 static void find_limits(why_t *w, findings_list_t *out) {
-  const usage_series_t *kills = series_of(w, USAGE_CGROUP_OOM_KILLS);
-  const usage_series_t *limit = series_of(w, USAGE_CGROUP_LIMIT);
-  const usage_series_t *throttled = series_of(w, USAGE_CGROUP_THROTTLED);
+  const usage_series_t *kills = why_series(w, USAGE_CGROUP_OOM_KILLS);
+  const usage_series_t *limit = why_series(w, USAGE_CGROUP_LIMIT);
+  const usage_series_t *throttled = why_series(w, USAGE_CGROUP_THROTTLED);
   char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX];
   if (kills && kills->last > kills->first) {
     finding_t f = {.kind = WHY_LIMIT, .score = 92, .section = "usage"};
@@ -382,11 +248,9 @@ static void find_limits(why_t *w, findings_list_t *out) {
 }
 
 void why_resource_rules(why_t *w, findings_list_t *out) {
-  find_wake_ups(w, out);
   if (!w->usage || !w->usage->is_recorded) return;
   find_descriptors(w, out);
   find_resident(w, out);
-  find_unjoined(w, out);
   find_fragmentation(w, out);
   find_limits(w, out);
 }

@@ -25,9 +25,10 @@ char *why_bytes(double bytes, char out[WHY_AMOUNT_MAX]) {
 }
 
 void why_find(why_t *w, findings_list_t *out) {
-  static why_rule_t *const rules[] = {why_crash_rules, why_lock_rules,    why_cpu_rules,
-                                      why_stall_rules, why_memory_rules,  why_resource_rules,
-                                      why_call_rules,  why_blocked_rules, why_recording_rules};
+  static why_rule_t *const rules[] = {
+      why_crash_rules, why_lock_rules,    why_cpu_rules,      why_cost_rules,   why_disk_rules,
+      why_stall_rules, why_memory_rules,  why_thread_rules,   why_wakeup_rules, why_resource_rules,
+      why_call_rules,  why_blocked_rules, why_recording_rules};
   out->count = 0;
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     rules[i](w, out);

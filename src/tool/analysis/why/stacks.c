@@ -92,12 +92,28 @@ bool why_calls_any(const why_stack_t *s, const char *const *names) {
   return false;
 }
 
-static char *place_text(const why_function_t *f, const why_function_t *caller,
+/* A destructor does what its object's owner decides. */
+static bool is_destructor(const why_function_t *f) { return strstr(f->name, "::~") != NULL; }
+
+/* The own function outside of CALLER, a destructor, that ended the object; NULL: none. */
+static const why_function_t *ender_of(const why_stack_t *s, int caller) {
+  if (caller < 0 || !is_destructor(&s->functions[caller])) return NULL;
+  for (int i = caller + 1; i < s->count; i++)
+    if (s->functions[i].own && !is_destructor(&s->functions[i])) return &s->functions[i];
+  return NULL;
+}
+
+static char *place_text(const why_function_t *f, const why_stack_t *s, int caller,
                         char out[WHY_PLACE_MAX]) {
-  char name[WHY_NAME_MAX], from[WHY_NAME_MAX];
+  char name[WHY_NAME_MAX], from[WHY_NAME_MAX], end[WHY_NAME_MAX];
+  const why_function_t *ender = ender_of(s, caller);
   why_function_text(f, name);
-  if (caller)
-    snprintf(out, WHY_PLACE_MAX, "%s, called by %s", name, why_function_text(caller, from));
+  if (ender)
+    snprintf(out, WHY_PLACE_MAX, "%s, called by %s in %s", name,
+             why_function_text(&s->functions[caller], from), why_function_text(ender, end));
+  else if (caller >= 0)
+    snprintf(out, WHY_PLACE_MAX, "%s, called by %s", name,
+             why_function_text(&s->functions[caller], from));
   else
     snprintf(out, WHY_PLACE_MAX, "%s", name);
   return out;
@@ -106,16 +122,14 @@ static char *place_text(const why_function_t *f, const why_function_t *caller,
 char *why_place_text(const why_stack_t *s, char out[WHY_PLACE_MAX]) {
   static const why_function_t unknown = {.name = "unknown code", .library = "", .path = ""};
   const why_function_t *innermost = s->count ? &s->functions[0] : &unknown;
-  return place_text(s->owner < 0 ? innermost : &s->functions[s->owner],
-                    s->caller < 0 ? NULL : &s->functions[s->caller], out);
+  return place_text(s->owner < 0 ? innermost : &s->functions[s->owner], s, s->caller, out);
 }
 
 char *why_place_of(const why_stack_t *s, const why_function_t *f, char out[WHY_PLACE_MAX]) {
   int i = 0;
   while (i < s->count && !why_same_function(&s->functions[i], f))
     i++;
-  int caller = i < s->count ? caller_of(s, i) : -1;
-  return place_text(f, caller < 0 ? NULL : &s->functions[caller], out);
+  return place_text(f, s, i < s->count ? caller_of(s, i) : -1, out);
 }
 
 /* ---- weights ------------------------------------------------------------------------------ */

@@ -35,7 +35,7 @@ static const char *advice_of(const char *cause) {
 static void add_stall(why_t *w, const why_stalls_t *s, findings_list_t *out) {
   const char *cause = cause_text(s->cause);
   char place[WHY_PLACE_MAX];
-  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], name[WHY_NAME_MAX],
+  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], where[WHY_PLACE_MAX],
       call[WHY_PLACE_MAX + 40] = "", times[64] = "";
   if (!cause || !s->function || (double)s->longest_ns < WHY_STALL_NS) return;
   double share = (double)s->total_ns / (double)(w->duration_ns ? w->duration_ns : 1);
@@ -55,7 +55,8 @@ static void add_stall(why_t *w, const why_stalls_t *s, findings_list_t *out) {
   if (s->count > 1)
     (void)snprintf(times, sizeof times, "%llu times, at most ", (unsigned long long)s->count);
   WHY_SAY(f.what, "The event loop was blocked %s%s, %s%s, in %s", s->count > 1 ? times : "for ",
-          why_seconds((double)s->longest_ns, a), cause, call, why_function_text(s->function, name));
+          why_seconds((double)s->longest_ns, a), cause, call,
+          why_place_of(why_stack(w, s->stack), s->function, where));
   WHY_SAY(f.advice, "%s", advice_of(s->cause));
   WHY_SAY(f.evidence, "%llu stall%s, %s in all", (unsigned long long)s->count,
           s->count == 1 ? "" : "s", why_seconds((double)s->total_ns, b));

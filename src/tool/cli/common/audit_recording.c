@@ -21,14 +21,15 @@ static bool read_calls(audit_recording_t *r) {
 
 static bool read_all(audit_recording_t *r) {
   r->audit = audit_new(r->report.reader);
-  r->report.names = frame_names_new(r->report.reader);
+  r->report.names = frame_names_new(r->report.reader, r->report.naming);
   return r->audit && r->report.names && read_calls(r) &&
          audited_open(&r->audited, &r->report, r->audit) == 0 &&
          findings_make(&r->findings, &r->audited) == 0;
 }
 
-bool audit_recording_open(audit_recording_t *r, const char *path, uint32_t program) {
-  *r = (audit_recording_t){.report = {.path = path, .program = program}};
+bool audit_recording_open(audit_recording_t *r, const char *path,
+                          const frame_names_options_t *naming, uint32_t program) {
+  *r = (audit_recording_t){.report = {.path = path, .program = program, .naming = naming}};
   if (!recording_open_report(&r->report)) return false;
   if (!read_all(r)) {
     (void)message_fail("out of memory");
@@ -76,15 +77,15 @@ static int write_as(const audit_recording_t *r, const char *format, const baseli
   return CLI_DONE;
 }
 
-int audit_recording_export(const char *path, uint32_t program, const char *format,
-                           const char *baseline, FILE *out) {
+int audit_recording_export(const char *path, const frame_names_options_t *naming, uint32_t program,
+                           const char *format, const char *baseline, FILE *out) {
   audit_recording_t r;
   baseline_t known = {0};
   char error[256];
   if (baseline && !baseline_read(&known, baseline, error, sizeof error))
     return message_fail("%s", error);
   int status = CLI_FAILED;
-  if (audit_recording_open(&r, path, program))
+  if (audit_recording_open(&r, path, naming, program))
     status = write_as(&r, format, baseline ? &known : NULL, out);
   audit_recording_close(&r);
   baseline_free(&known);
@@ -92,7 +93,7 @@ int audit_recording_export(const char *path, uint32_t program, const char *forma
 }
 
 /* Reads a baseline from a baseline file or from a recording. */
-static bool read_known(const char *path, baseline_t *out) {
+static bool read_known(const char *path, const frame_names_options_t *naming, baseline_t *out) {
   char error[256], magic[1] = "";
   FILE *file = fopen(path, "rbe");
   if (!file) {
@@ -107,7 +108,7 @@ static bool read_known(const char *path, baseline_t *out) {
     return false;
   }
   audit_recording_t r;
-  bool good = audit_recording_open(&r, path, 0) && baseline_of(out, &r.findings);
+  bool good = audit_recording_open(&r, path, naming, 0) && baseline_of(out, &r.findings);
   audit_recording_close(&r);
   return good;
 }
@@ -131,12 +132,13 @@ static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
   return count;
 }
 
-int audit_recording_compare(const char *old, const char *new) {
+int audit_recording_compare(const char *old, const char *new, const frame_names_options_t *naming) {
   audit_recording_t r;
   baseline_t known = {0};
   int status = CLI_FAILED;
-  if (!read_known(old, &known)) return CLI_FAILED;
-  if (audit_recording_open(&r, new, 0)) status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
+  if (!read_known(old, naming, &known)) return CLI_FAILED;
+  if (audit_recording_open(&r, new, naming, 0))
+    status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
   audit_recording_close(&r);
   baseline_free(&known);
   return status;

@@ -2,6 +2,7 @@
 #include "cli/common/pager.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,9 @@
 #include "base/terminal.h"
 
 static FILE *pager;
+static bool disabled;
+
+void pager_disable(void) { disabled = true; }
 
 void pager_start(void) {
   /* As git does: less ends if all fits (F), keeps colors (R) and leaves the text on the screen (X),
@@ -19,7 +23,8 @@ void pager_start(void) {
   char text[1024];
   const char *chosen = getenv("SONDE_PAGER");
   if (!chosen) chosen = getenv("PAGER");
-  if (pager || !terminal_is_capable(stdout) || (chosen && (!*chosen || strcmp(chosen, "cat") == 0)))
+  if (pager || disabled || !terminal_is_capable(stdout) ||
+      (chosen && (!*chosen || strcmp(chosen, "cat") == 0)))
     return;
   int n = snprintf(text, sizeof text, "%s%s", command, chosen ? chosen : standard);
   if (n < 0 || n >= (int)sizeof text) return;

@@ -15,7 +15,8 @@ static char *read_whole(const char *path, size_t *size) {
   FILE *file = fopen(path, "rbe");
   char *text = malloc(FILE_MAX_BYTES + 1);
   if (!file || !text) {
-    (void)message_fail("cannot read the policy '%s': %s; built-in policies are linux and apple",
+    (void)message_fail("cannot read the policy '%s': %s; built-in policies are linux, apple, "
+                       "descriptors, files, net and exec",
                        path, strerror(errno));
     if (file) fclose(file);
     free(text);

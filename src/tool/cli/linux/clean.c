@@ -36,7 +36,8 @@ static const cli_usage_t usage = {
     .about = "Lists unfinished recordings in FOLDER (default: the current one) whose processes\n"
              "have ended. 'sonde report' can still read them. Finished recordings and those of\n"
              "running processes are never listed. A zombie counts as ended. A recording of\n"
-             "another container is listed when it has not changed for a minute.",
+             "another container is listed when it has not changed for a minute.\n"
+             "'sonde record' without -o removes those of its command that are a day old.",
     .options = options,
     .examples = {{"sonde clean", "list orphaned recordings in this folder"},
                  {"sonde clean --remove /var/tmp", "delete them in /var/tmp"}}};
@@ -47,18 +48,8 @@ typedef struct tally {
 
 /* ---- files -------------------------------------------------------------------------------- */
 
-typedef enum verdict { NOT_OURS, FINISHED, LIVING, ORPHAN } verdict_t;
-
-static verdict_t judge_recording(int fd, const struct stat *file) {
-  record_header_t h;
-  if (pread(fd, &h, sizeof h, 0) != sizeof h || memcmp(h.magic, RECORD_MAGIC, 8)) return NOT_OURS;
-  if (h.state != RECORD_OPEN) return FINISHED;
-  bool recent = !liveness_can_tell(&h) && liveness_is_recent(file);
-  return recent || liveness_is_written(file, &h) ? LIVING : ORPHAN;
-}
-
 /* NAME.PID.part: a file that sonde pack is writing. */
-static verdict_t judge_part(const char *name, int fd, const struct stat *file) {
+static orphan_verdict_t judge_part(const char *name, int fd, const struct stat *file) {
   char magic[8];
   size_t n = strlen(name) - strlen(".part"), digits = 0;
   while (n > digits && isdigit((unsigned char)name[n - 1 - digits]))
@@ -66,9 +57,9 @@ static verdict_t judge_part(const char *name, int fd, const struct stat *file) {
   bool ours = digits && n > digits && name[n - digits - 1] == '.' &&
               pread(fd, magic, sizeof magic, 0) == sizeof magic &&
               !memcmp(magic, RECORD_MAGIC, sizeof magic);
-  if (!ours) return NOT_OURS;
+  if (!ours) return ORPHAN_NOT_OURS;
   uint32_t pid = (uint32_t)strtoul(name + n - digits, NULL, 10);
-  return liveness_is_recent(file) || liveness_of_part(pid, file) ? LIVING : ORPHAN;
+  return liveness_is_recent(file) || liveness_of_part(pid, file) ? ORPHAN_LIVING : ORPHAN_YES;
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -76,23 +67,23 @@ static bool ends_with(const char *text, const char *end) {
   return n > m && !strcmp(text + n - m, end);
 }
 
-static verdict_t judge(int folder, const char *name, struct stat *file) {
+static orphan_verdict_t judge(int folder, const char *name, struct stat *file) {
   bool part = ends_with(name, ".part");
-  if (!part && !ends_with(name, ".sonde")) return NOT_OURS;
+  if (!part && !ends_with(name, ".sonde")) return ORPHAN_NOT_OURS;
   int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
-  if (fd < 0) return NOT_OURS;
-  verdict_t verdict = NOT_OURS;
+  if (fd < 0) return ORPHAN_NOT_OURS;
+  orphan_verdict_t verdict = ORPHAN_NOT_OURS;
   if (fstat(fd, file) == 0 && S_ISREG(file->st_mode))
-    verdict = part ? judge_part(name, fd, file) : judge_recording(fd, file);
+    verdict = part ? judge_part(name, fd, file) : orphan_judge(fd, file);
   close(fd);
   return verdict;
 }
 
 static void handle(int folder, const char *path, const char *name, bool remove, tally_t *t) {
   struct stat file;
-  verdict_t verdict = judge(folder, name, &file);
-  t->living += verdict == LIVING;
-  if (verdict != ORPHAN) return;
+  orphan_verdict_t verdict = judge(folder, name, &file);
+  t->living += verdict == ORPHAN_LIVING;
+  if (verdict != ORPHAN_YES) return;
   t->files++;
   t->bytes += (uint64_t)file.st_size;
   printf("%s/%s  %" PRIu64 " bytes\n", path, name, (uint64_t)file.st_size);

@@ -15,14 +15,17 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/linux/doctor.h"
 #include "cli/verbs.h"
 #include "target/access.h"
+#include "target/perf_ticks.h"
 #include "target/target.h"
 
 enum { KEY_JSON = CLI_LONG_ONLY };
 
-static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "as JSON (docs/json.md)"}, {0}};
+static const cli_option_t options[] = {
+    NAMING_RULE_OPTIONS, {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"}, {0}};
 
 static const cli_usage_t usage = {
     .verb = "doctor",
@@ -115,6 +118,23 @@ static void check_stop(doctor_t *doctor) {
   waitpid(child, NULL, 0);
 }
 
+/* `sonde record -p` and `sonde top` then need no stop. */
+static void check_ticks(doctor_t *doctor) {
+  enum { INTERVAL_NS = 10000000 };
+  perf_ticks_t ticks;
+  if (perf_ticks_open(&ticks, getpid(), INTERVAL_NS)) {
+    doctor_add(doctor, VERDICT_GOOD, NULL, "the kernel samples running threads");
+    perf_ticks_close(&ticks);
+  } else {
+    doctor_add(
+        doctor, VERDICT_LIMITED,
+        "sudo sysctl kernel.perf_event_paranoid=2; in a container --cap-add PERFMON",
+        "the kernel does not sample running threads (perf_event_open: %s): 'sonde record -p' "
+        "stops them for some microseconds",
+        strerror(errno));
+  }
+}
+
 static void check_yama(doctor_t *doctor) {
   int scope = access_yama_scope();
   if (geteuid() == 0 || scope <= 0) {
@@ -179,16 +199,23 @@ int verb_doctor(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   bool json = false;
   long pid = 0;
+  naming_t naming = {0};
+  const char *wrong;
   int key;
   while ((key = cli_next(&parser)) > 0)
-    json |= key == KEY_JSON;
+    if (!naming_take(&naming, key, parser.value, &wrong))
+      json = true;
+    else if (wrong)
+      return cli_wrong_use(&usage, "%s", wrong);
   if (key < 0) return parser.status;
   if (parser.rest_count > 1) return cli_wrong_use(&usage, "takes at most one PID");
   if (parser.rest_count == 1 && !parse_number(parser.rest[0], 1, INT32_MAX, &pid))
     return cli_wrong_use(&usage, "'%s' is not a process id", parser.rest[0]);
   static doctor_t doctor;
+  doctor.rules = naming.options.system;
   check_child(&doctor);
   check_stop(&doctor);
+  check_ticks(&doctor);
   check_yama(&doctor);
   check_debug_files(&doctor);
   problem_t problem = {{0}};
@@ -201,5 +228,6 @@ int verb_doctor(int argc, char **argv) {
     if (pid > 0) doctor_images_text(stdout, &doctor);
   }
   doctor_free(&doctor);
+  naming_free(&naming);
   return is_missing(&doctor) ? CLI_FINDING : CLI_DONE;
 }

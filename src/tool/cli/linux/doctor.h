@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "symbol/system.h"
 #include "target/target.h"
 
 typedef enum verdict { VERDICT_GOOD, VERDICT_LIMITED, VERDICT_MISSING } verdict_t;
@@ -38,6 +39,7 @@ typedef struct doctor {
   finding_t findings[DOCTOR_FINDINGS_MAX];
   size_t count;
   target_t *target;
+  const system_rules_t *rules; /* the user's; NULL: none */
   image_fact_t *images;
   size_t image_count;
 } doctor_t;

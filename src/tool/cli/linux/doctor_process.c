@@ -12,6 +12,7 @@
 #include "report/stacks/stacks.h"
 #include "target/jit.h"
 #include "target/modules.h"
+#include "target/python/python.h"
 
 /* ---- images ------------------------------------------------------------------------------- */
 
@@ -50,7 +51,8 @@ static bool add_image(doctor_t *doctor, module_t *module, symbolizer_t *symboliz
   if (!images) return false;
   doctor->images = images;
   image_fact_t *fact = &images[doctor->image_count++];
-  *fact = (image_fact_t){.path = module->path, .role = stacks_role(doctor->target, module)};
+  *fact = (image_fact_t){.path = module->path,
+                         .role = stacks_role(doctor->target, doctor->rules, module)};
   if (!modules_ready(doctor->target, module)) {
     fact->names = module->problem ? module->problem : "cannot read its file";
     return true;
@@ -116,6 +118,20 @@ static void check_jit(doctor_t *doctor) {
   jit_close(jit);
 }
 
+static void check_python(doctor_t *doctor) {
+  bool is_known = stacks_has_python(doctor->target);
+  if (!doctor->target->python) return;
+  const python_runtime_t *runtime = python_runtime(doctor->target->python);
+  unsigned major = runtime->version >> 24, minor = runtime->version >> 16 & 0xff;
+  if (is_known)
+    doctor_add(doctor, VERDICT_GOOD, NULL, "Python %u.%u: stacks show Python functions", major,
+               minor);
+  else
+    doctor_add(doctor, VERDICT_LIMITED, NULL,
+               "Python %u.%u: stacks show the interpreter's C functions: %s", major, minor,
+               runtime->problem);
+}
+
 static void check_images(doctor_t *doctor) {
   size_t stripped = 0;
   const char *example = NULL;
@@ -144,6 +160,7 @@ bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem) {
   if (symbolizer) symbolizer_free(symbolizer);
   check_threads(doctor);
   check_jit(doctor);
+  check_python(doctor);
   check_images(doctor);
   return true;
 }

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
 #include "cli/linux/leaks_client.h"
@@ -24,6 +25,7 @@ static const cli_option_t options[] = {
     {KEY_TOP, "top", "N", "list at most N stacks (10)"},
     {KEY_MAX, "max", "SIZE", "exit 1 if more than SIZE is leaked: 0, 64K, 1M"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
+    NAMING_FILE_OPTIONS,
     {0}};
 
 static const cli_usage_t usage = {
@@ -40,6 +42,7 @@ static const cli_usage_t usage = {
                  {"sonde leaks 1234 --max 0", "exit 1 if anything is leaked"}}};
 
 typedef struct request {
+  naming_t naming;
   leaks_client_t client;
   /* 0: list leaks */
   uint64_t address;
@@ -112,11 +115,13 @@ static int search(request_t *l) {
   if (status == CLI_DONE && !leaks_client_search(l->leaks.exchange, l->address))
     status = CLI_FAILED;
   if (status == CLI_DONE) {
-    l->report.names = frame_names_new(l->report.reader);
+    l->report.names = frame_names_new(l->report.reader, &l->naming.options);
     if (!l->report.names || leaks_receive(&l->leaks) < 0)
       status = message_fail("cannot read the search result");
-    else
+    else {
       status = print(l);
+      naming_note_missing(l->report.names);
+    }
     frame_names_free(l->report.names);
   }
   leaks_free(&l->leaks);
@@ -128,6 +133,7 @@ static int search(request_t *l) {
 int verb_leaks(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t l = {0};
+  const char *wrong;
   long pid, top = 10;
   int key;
   while ((key = cli_next(&parser)) > 0)
@@ -142,6 +148,9 @@ int verb_leaks(int argc, char **argv) {
       if (strcmp(parser.value, "0") && !parse_size(parser.value, &l.max_bytes))
         return cli_wrong_use(&usage, "--max takes a size such as 64K, or 0");
       break;
+    default:
+      if (naming_take(&l.naming, key, parser.value, &wrong) && wrong)
+        return cli_wrong_use(&usage, "%s", wrong);
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1 || parser.rest_count > 2)

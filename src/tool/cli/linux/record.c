@@ -13,16 +13,24 @@
 #include "recorder/control.h"
 #include "recorder/defaults.h"
 #include "recorder/recorder.h"
+#include "recorder/recording_file.h"
 #include "sensor/sensor_table.h"
+#include "symbol/link_pattern.h"
+
+/* A year. */
+#define SECONDS_MAX 31536000
 
 /* KEY_malloc and so on are the sensors' options. */
 enum {
   KEY_LIMIT = CLI_LONG_ONLY,
+  KEY_KEEP_FREE,
   KEY_WALL,
   KEY_COVERAGE,
+  KEY_AUDIT_DEPTH,
   KEY_CPU,
   KEY_FOLLOW,
   KEY_FORCE,
+  KEY_SECONDS,
 #define SENSOR_KEY(name, mode, argument, help) KEY_##name,
   SENSOR_TABLE(SENSOR_KEY, SENSOR_IGNORE)
 #undef SENSOR_KEY
@@ -36,6 +44,10 @@ static const cli_option_t options[] = {
         {KEY_WALL, "wall", "[HZ]",
          "sample all threads, including blocked ones, HZ times a\n"
          "second (" DEFAULT_HZ_TEXT "); only running threads are signaled"},
+    {KEY_AUDIT_DEPTH, "audit-depth", "N",
+     "with --audit: record the N innermost frames of a stack\n"
+     "(1 to 64; default: all). Calls whose frames are equal\n"
+     "then count as one"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that the audit's hooks\n"
      "do not see; every system call stops the program twice,\n"
@@ -52,18 +64,30 @@ static const cli_option_t options[] = {
     {KEY_FOLLOW, "follow", NULL,
      "record each child, to FILE.PID.sonde; 'sonde report\n"
      "FILE processes' lists them"},
+    {KEY_KEEP_FREE, "keep-free", "SIZE",
+     "stop when the file system has less than SIZE left\n"
+     "(default: 512M, at most 2 % of it; 0: never)"},
     {KEY_LIMIT, "limit", "SIZE", "limit the file to SIZE (500M, 2G); keep newest events"},
+    CLI_GROUP("a running program"),
+    {'p', "pid", "PID",
+     "record the running process PID from outside: nothing is\n"
+     "loaded into it. Possible are --sample, --wall, --stall\n"
+     "and --cpu; the default is --sample --wall --stall"},
+    {KEY_SECONDS, "seconds", "N",
+     "with -p: record for N seconds. Otherwise Ctrl-C or the\n"
+     "end of the process ends the recording"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "record",
-    .arguments = "[--] COMMAND…",
+    .arguments = "[--] COMMAND… | -p PID",
     .about = "Runs COMMAND and records what it does and from where. The command needs no\n"
              "special build. If no option selects what to record, the defaults are --sample\n"
              "--stall --malloc=" DEFAULT_BLOCKS_TEXT ", which are cheap enough for production.\n"
              "The exit status is the command's. It is 125 if recording fails, 126 if the\n"
              "command cannot be run and 127 if it is not found. If the policy is invalid, the\n"
-             "exit status is 2 and the command is not run.",
+             "exit status is 2 and the command is not run. With -p, the exit status is 0, or\n"
+             "2 if recording fails.",
     .options = options,
     .examples = {
         {"sonde record -- python3 script.py", "records to python3.PID.sonde"},
@@ -71,11 +95,18 @@ static const cli_usage_t usage = {
         {"sonde record --wall -- ./server", "shows where threads spend their time, waits included"},
         {"sonde record --trace -- ./program", "records every call in an instrumented program"},
         {"sonde record --trace='libz*:*' -- python3 script.py",
-         "records every call to libz's functions, besides instrumented calls"}}};
+         "records every call to libz's functions, besides instrumented calls"},
+        {"sonde record --trace='sqlite3!*' -- sqlite3 test.db .dump",
+         "records every call of the program's own functions"},
+        {"sonde record -p 1234 --seconds 30", "records what process 1234 does, from outside"}}};
 
 typedef struct parsed {
   recorder_options_t options;
   bool malloc_given; /* --malloc was used, even if it is off */
+  long pid;          /* of a running process; 0: a command is run */
+  long seconds;      /* 0: no limit */
+  char trace_pattern[sizeof((shm_control_t *)0)->trace_pattern];
+  long audit_depth; /* 0: all frames */
 } parsed_t;
 
 static bool parse_malloc(const char *value, parsed_t *p) {
@@ -123,9 +154,11 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     return "--wall takes a number from 1 to 1000";
   case KEY_trace:
     o->mode |= SENSOR_MODE_trace;
-    o->trace_pattern = value;
-    if (!value || strlen(value) < sizeof((shm_control_t *)0)->trace_pattern) break;
-    return "--trace takes a pattern of at most 511 bytes";
+    if (!value) break;
+    o->trace_pattern = p->trace_pattern;
+    if (link_pattern(value, p->trace_pattern, sizeof p->trace_pattern)) break;
+    return "--trace takes a pattern of at most 511 bytes; the linker's names of C++ and Rust "
+           "functions count";
   case KEY_CPU:
     o->mode |= SENSOR_MODE_sample;
     o->cpu = true;
@@ -139,9 +172,22 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     o->mode |= SENSOR_MODE_audit;
     if (read_policy(value ? value : "linux", o)) break;
     return "";
+  case KEY_AUDIT_DEPTH:
+    if (parse_number(value, 1, AUDIT_DEPTH_MAX, &p->audit_depth)) break;
+    return "--audit-depth takes a number of frames from 1 to 64";
   case KEY_COVERAGE: o->coverage = true; break;
   case KEY_FOLLOW: o->follow = true; break;
   case KEY_FORCE: o->force = true; break;
+  case 'p':
+    if (parse_number(value, 1, INT32_MAX, &p->pid)) break;
+    return "-p takes the number of a process";
+  case KEY_SECONDS:
+    if (parse_number(value, 1, SECONDS_MAX, &p->seconds)) break;
+    return "--seconds takes a number from 1 to 31536000";
+  case KEY_KEEP_FREE:
+    o->keep_free_bytes = 0;
+    if (!strcmp(value, "0") || parse_size(value, &o->keep_free_bytes)) break;
+    return "--keep-free takes a size such as 2G, or 0";
   case KEY_LIMIT:
     if (parse_size(value, &o->limit_bytes)) break;
     return "--limit takes a size such as 500M";
@@ -149,21 +195,53 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   return NULL;
 }
 
-/* Adds the default sensors, and the audit to --coverage. */
+/* Adds the default sensors, and the audit to --coverage and --audit-depth. */
 static bool complete(parsed_t *p) {
   recorder_options_t *o = &p->options;
   if (!p->malloc_given && !o->mode) {
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
-  if (!o->coverage || o->mode & RECORD_AUDIT) return true;
-  o->mode |= RECORD_AUDIT;
-  return read_policy("linux", o);
+  if ((o->coverage || p->audit_depth) && !(o->mode & RECORD_AUDIT)) {
+    o->mode |= RECORD_AUDIT;
+    if (!read_policy("linux", o)) return false;
+  }
+  if (p->audit_depth)
+    policy_limit_depth((audit_policy_t *)(uintptr_t)o->policy, (uint32_t)p->audit_depth);
+  return true;
+}
+
+/* NULL, or what -p does not allow. */
+static const char *refuse_outside(const parsed_t *p, int rest_count) {
+  const recorder_options_t *o = &p->options;
+  if (rest_count) return "-p PID records a running process; a command cannot be run with it";
+  if (o->mode & SENSOR_MODE_malloc)
+    return "--malloc needs the agent, which is loaded when a program starts; start it with "
+           "'sonde record --malloc -- COMMAND'";
+  if (o->mode & SENSOR_MODE_trace)
+    return "--trace needs the agent, which is loaded when a program starts; start it with "
+           "'sonde record --trace -- COMMAND'";
+  if (o->mode & SENSOR_MODE_audit || o->coverage || p->audit_depth)
+    return "--audit needs the agent, which is loaded when a program starts; start it with "
+           "'sonde record --audit -- COMMAND'";
+  return NULL;
+}
+
+static int observe(parsed_t *p, int rest_count) {
+  recorder_options_t *o = &p->options;
+  const char *wrong = refuse_outside(p, rest_count);
+  if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+  if (!o->mode) {
+    o->mode = RECORD_SAMPLES | RECORD_STALLS;
+    o->wall_hz = DEFAULT_SAMPLE_HZ;
+  }
+  return recorder_observe((pid_t)p->pid, p->seconds, o);
 }
 
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
   parsed_t p = {.options = {.sample_hz = DEFAULT_SAMPLE_HZ,
+                            .keep_free_bytes = RECORDING_KEEP_DEFAULT,
                             .stall_ms = DEFAULT_STALL_MS,
                             .cpu_rules = {DEFAULT_CPU_PERCENT / 100.0,
                                           DEFAULT_CPU_SECONDS * UINT64_C(1000000000)}}};
@@ -174,6 +252,11 @@ int verb_record(int argc, char **argv) {
     if (wrong) return *wrong ? RECORDER_FAILED : CLI_FAILED;
   }
   if (key < 0) return parser.status == CLI_FAILED ? RECORDER_FAILED : parser.status;
+  if (p.pid) return observe(&p, parser.rest_count);
+  if (p.seconds) {
+    (void)cli_wrong_use(&usage, "--seconds needs -p PID");
+    return RECORDER_FAILED;
+  }
   if (!parser.rest_count) {
     (void)cli_wrong_use(&usage, "no command to run");
     return RECORDER_FAILED;

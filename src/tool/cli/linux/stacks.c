@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/pager.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
@@ -20,9 +21,7 @@ enum {
   KEY_TID,
   KEY_DEPTH,
   KEY_NO_LINES,
-  KEY_APP_ONLY,
-  KEY_SYSTEM,
-  KEY_APP,
+  KEY_NATIVE,
   KEY_ZERO_TOUCH,
   KEY_JSON,
 };
@@ -33,9 +32,9 @@ static const cli_option_t options[] = {
     {KEY_TID, "tid", "TID", "only this thread"},
     {KEY_DEPTH, "depth", "N", "at most N innermost frames per thread"},
     {KEY_NO_LINES, "no-lines", NULL, "only functions: no files, lines or inlined functions"},
-    {KEY_APP_ONLY, "app-only", NULL, "omit frames of system images (libc and others)"},
-    {KEY_SYSTEM, "system", "GLOB", "matching images are system; may be repeated"},
-    {KEY_APP, "app", "GLOB", "matching images are the app's; may be repeated"},
+    NAMING_FILE_OPTIONS,
+    NAMING_APP_OPTIONS,
+    {KEY_NATIVE, "native", NULL, "also the native frames of Python's interpreter"},
     {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running threads have no frames"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     {0}};
@@ -56,8 +55,8 @@ typedef struct request {
   stacks_options_t capture;
   stack_symbolizer_options_t names;
   const char *core, *exe;
-  bool json, app_only;
-  system_rules_t *system;
+  bool json, native;
+  naming_t naming;
   long pid;
 } request_t;
 
@@ -67,9 +66,7 @@ static bool take_option(request_t *request, int key, const char *value) {
   case KEY_CORE: request->core = value; break;
   case KEY_EXE: request->exe = value; break;
   case KEY_NO_LINES: request->names.no_lines = true; break;
-  case KEY_APP_ONLY: request->app_only = true; break;
-  case KEY_SYSTEM:
-  case KEY_APP: return system_rules_add(request->system, value, key == KEY_SYSTEM);
+  case KEY_NATIVE: request->native = true; break;
   case KEY_ZERO_TOUCH: request->capture.touch = TOUCH_NONE; break;
   case KEY_JSON: request->json = true; break;
   case KEY_TID:
@@ -87,9 +84,12 @@ static bool take_option(request_t *request, int key, const char *value) {
 /* Parses the command line. Returns an exit status, or -1 to continue. */
 static int read_request(int argc, char **argv, request_t *request) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
+  const char *wrong;
   int key;
   while ((key = cli_next(&parser)) > 0)
-    if (!take_option(request, key, parser.value))
+    if (naming_take(&request->naming, key, parser.value, &wrong)) {
+      if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+    } else if (!take_option(request, key, parser.value))
       return cli_wrong_use(&usage, "'%s' is not a number in the range of that option",
                            parser.value);
   if (key < 0) return parser.status;
@@ -106,9 +106,16 @@ static int read_request(int argc, char **argv, request_t *request) {
 }
 
 static int show(target_t *target, const request_t *request) {
-  stack_symbolizer_t *symbolizer = stack_symbolizer_new(target, &request->names);
+  stack_symbolizer_options_t names = request->names;
+  names.system = request->naming.options.system;
+  names.debug_dirs = request->naming.options.debug_dirs;
+  names.sysroots = request->naming.options.sysroots;
+  stack_symbolizer_t *symbolizer = stack_symbolizer_new(target, &names);
   if (!symbolizer) return message_fail("out of memory");
-  stacks_view_t view = {.target = target, .symbolizer = symbolizer, .app_only = request->app_only};
+  stacks_view_t view = {.target = target,
+                        .symbolizer = symbolizer,
+                        .app_only = request->naming.options.app_only,
+                        .native = request->native};
   if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, symbolizer);
   if (request->json) {
     stacks_json(stdout, &view);
@@ -128,7 +135,6 @@ static int run(request_t *request) {
   target_t *target = request->core ? target_open_core(request->core, request->exe, &problem)
                                    : target_open_process((pid_t)request->pid, &problem);
   if (!target) return message_fail("%s", problem.text);
-  if (target->exe) system_rules_exe(request->system, target->exe);
   if (stacks_capture(target, &request->capture, &problem))
     status = show(target, request);
   else
@@ -138,12 +144,10 @@ static int run(request_t *request) {
 }
 
 int verb_stacks(int argc, char **argv) {
-  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT}, .system = system_rules_new()};
-  if (!request.system) return message_fail("out of memory");
-  request.names.system = request.system;
+  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT, .python = true}};
   request.names.progress = terminal_index_progress;
   int status = read_request(argc, argv, &request);
   if (status < 0) status = run(&request);
-  system_rules_free(request.system);
+  naming_free(&request.naming);
   return status;
 }

@@ -26,6 +26,8 @@ typedef struct cpu_thread {
   pid_t tid;
   char name[THREAD_NAME_MAX];
   uint64_t run_ns, runq_ns, wakeups;
+  /* before the recording; not part of the above */
+  uint64_t base_run_ns, base_runq_ns, base_wakeups;
   /* the first and last reading */
   uint64_t first_ns, last_ns;
   cpu_track_t track;
@@ -38,6 +40,9 @@ struct cpu_monitor {
   cpu_options_t options;
   cpu_track_t process;
   uint64_t process_ns;
+  /* there is no agent: threads have used CPU time before the recording */
+  bool from_outside, has_read;
+  uint64_t process_base_ns;
   /* sorted by tid */
   cpu_thread_t *threads;
   size_t count, capacity;
@@ -51,7 +56,7 @@ static bool read_process(const cpu_monitor_t *m, uint64_t *cpu_ns) {
   clockid_t clock = (clockid_t)(~(unsigned)m->recording->header.pid << 3 | 2);
   struct timespec t;
   if (clock_gettime(clock, &t) != 0) return false;
-  *cpu_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  *cpu_ns = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec - m->process_base_ns;
   return true;
 }
 
@@ -112,13 +117,20 @@ static void read_thread(cpu_monitor_t *m, pid_t tid) {
   if (!thread_stats_read_use(-1, (pid_t)m->recording->header.pid, tid, &stats)) return;
   cpu_thread_t *t = thread_of(m, tid);
   if (!t) return;
-  uint64_t now = os_monotonic_ns();
-  if (stats.run_ns < t->run_ns) *t = (cpu_thread_t){.tid = tid}; /* the tid was reused */
+  uint64_t now = os_monotonic_ns(), wakeups = t->base_wakeups + t->wakeups;
+  if (read_file(m, tid, "status", text, sizeof text)) wakeups = wakeups_of(text);
+  if (m->from_outside && !m->has_read) {
+    t->base_run_ns = stats.run_ns;
+    t->base_runq_ns = stats.runq_ns;
+    t->base_wakeups = wakeups;
+  }
+  if (stats.run_ns < t->base_run_ns + t->run_ns)
+    *t = (cpu_thread_t){.tid = tid}; /* the tid was reused */
   if (!t->first_ns) t->first_ns = now;
   t->last_ns = now;
-  t->run_ns = stats.run_ns;
-  t->runq_ns = stats.runq_ns;
-  if (read_file(m, tid, "status", text, sizeof text)) t->wakeups = wakeups_of(text);
+  t->run_ns = stats.run_ns - t->base_run_ns;
+  t->runq_ns = stats.runq_ns - t->base_runq_ns;
+  t->wakeups = wakeups - t->base_wakeups;
   thread_file_name((pid_t)m->recording->header.pid, tid, t->name);
   cpu_episode_t episode;
   if (cpu_track_read(&t->track, &m->options.rules, now, t->run_ns, &episode))
@@ -141,8 +153,13 @@ static void read_all(cpu_monitor_t *m) {
   cpu_episode_t episode;
   uint64_t cpu_ns;
   if (!read_process(m, &cpu_ns)) return;
+  if (m->from_outside && !m->has_read) {
+    m->process_base_ns = cpu_ns;
+    cpu_ns = 0;
+  }
   m->process_ns = cpu_ns;
   read_threads(m);
+  m->has_read = true;
   if (cpu_track_read(&m->process, &m->options.rules, os_monotonic_ns(), cpu_ns, &episode))
     report(m, NULL, &episode);
 }
@@ -170,6 +187,7 @@ cpu_monitor_t *cpu_monitor_start(recording_t *recording, const cpu_options_t *op
   if (!m) return NULL;
   m->recording = recording;
   m->options = *options;
+  m->from_outside = load_relaxed(&recording->control->from_outside);
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 1);
   if (m->writer && monitor_thread_start(&m->thread, watch_cpu, m)) return m;
   free_monitor(m);

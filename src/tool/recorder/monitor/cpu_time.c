@@ -6,6 +6,10 @@
  *
  * A thread that ended between two polls has noted its CPU time itself. A thread that was killed has
  * not; its total is the last reading.
+ *
+ * Without the agent (recorder/monitor/outside/observed.h), every thread that runs is sampled from
+ * outside. If the kernel refuses that, or too many threads run, they are stopped instead
+ * (outside/stopped.h).
  */
 #define _GNU_SOURCE
 #include "recorder/monitor/cpu_time.h"
@@ -21,8 +25,9 @@
 #include "base/array.h"
 #include "os/os.h"
 #include "recorder/monitor/monitor_thread.h"
-#include "recorder/monitor/outside.h"
+#include "recorder/monitor/outside/outside.h"
 #include "recorder/monitor/signal_state.h"
+#include "recorder/monitor/outside/stopped.h"
 #include "recorder/monitor/thread_file.h"
 #include "recorder/monitor/thread_stats.h"
 
@@ -40,6 +45,12 @@
 #define LATE_NS     UINT64_C(10000000)
 #define UNKNOWN_NS  UINT64_C(50000000)
 #define NO_TIMER_NS UINT64_C(100000000)
+/* Threads without the agent that the kernel samples at the same time, each into 0.5 MB; and the
+ * polls without CPU time after which it does not sample one any longer. */
+#define OUTSIDE_MAX        64u
+#define OUTSIDE_IDLE_POLLS 100u
+/* A thread that is sampled by stops, and has more intervals without a sample, cannot be stopped. */
+#define STOPS_MAX 10u
 /* Time before the first sample from outside for which that sample may count. */
 #define MERGE_MAX_NS UINT64_C(200000000)
 
@@ -50,6 +61,12 @@ typedef struct timed_thread {
   bool here;
   /* no user code: its time is never sampled */
   bool is_kernel;
+  /* it is sampled by stops */
+  bool is_stopped;
+  /* polls since it ran, while the kernel samples it */
+  uint32_t idle_polls;
+  /* without the agent: its CPU time before the recording, which run_ns leaves out */
+  uint64_t base_ns;
   /* sampling from outside was refused */
   bool is_refused;
   /* why its own samples do not come */
@@ -79,6 +96,11 @@ struct cpu_time_monitor {
   timed_thread_t *threads;
   size_t count, capacity;
   uint32_t numbers;
+  /* without the agent: it was polled before; the threads that the kernel samples */
+  bool from_outside, has_polled;
+  uint32_t sampled;
+  /* of the process before the recording */
+  uint64_t process_base_ns;
   /* of the process, at the last poll; of its ended threads */
   uint64_t process_ns, ended_ns;
   uint64_t written_at_ns;
@@ -195,12 +217,112 @@ static void hand_back(cpu_time_monitor_t *m, timed_thread_t *t) {
   store_release(&t->entry->outside, 0u);
 }
 
+static size_t place_of(const cpu_time_monitor_t *m, pid_t tid) {
+  size_t low = 0, high = m->count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (m->threads[middle].tid < tid)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* ---- without the agent -------------------------------------------------------------------- */
+
+static void stop_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
+  if (t->outside.on) m->sampled--;
+  outside_stop(&t->outside);
+}
+
+/* False if the thread has to be stopped for its samples. */
+static bool start_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
+  uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
+  bool merges = late_ns <= MERGE_MAX_NS;
+  if (t->is_refused || m->sampled == OUTSIDE_MAX) return false;
+  if (!outside_start(&t->outside, m->writer, t->tid, t->name,
+                     m->recording->control->sample_interval_ns, t->run_ns, merges ? late_ns : 0)) {
+    t->is_refused = true;
+    return false;
+  }
+  m->sampled++;
+  t->idle_polls = 0;
+  if (!merges) account(t, t->run_ns, NO_SAMPLE_BEFORE);
+  return true;
+}
+
+static bool is_kernel_thread(const cpu_time_monitor_t *m, pid_t tid) {
+  signal_state_t state;
+  return signal_state_read(m->pid, tid, &state) && state.is_kernel;
+}
+
+static void update_from_outside(cpu_time_monitor_t *m, timed_thread_t *t, bool ran) {
+  if (t->is_kernel) {
+    account(t, t->run_ns, NO_SAMPLE_KERNEL);
+  } else if (!is_sampling(m)) {
+    stop_outside(m, t);
+    account(t, t->run_ns, NO_SAMPLE_OFF);
+  } else if (t->outside.on) {
+    read_outside(m, t);
+    t->idle_polls = ran ? 0 : t->idle_polls + 1;
+    if (t->idle_polls == OUTSIDE_IDLE_POLLS ||
+        t->outside.interval_ns != m->recording->control->sample_interval_ns)
+      stop_outside(m, t);
+  } else if (!start_outside(m, t)) {
+    t->is_stopped = true;
+  }
+}
+
+/* The thread was stopped with STACK: a sample of all its CPU time since the last one. */
+static void add_stop(void *context, pid_t tid, uint32_t stack) {
+  cpu_time_monitor_t *m = context;
+  timed_thread_t *t = &m->threads[place_of(m, tid)];
+  uint64_t interval_ns = m->recording->control->sample_interval_ns;
+  uint64_t position_ns = load_relaxed(&t->entry->position_ns);
+  uint64_t ticks = (t->run_ns - position_ns) / interval_ns;
+  outside_t *o = &t->outside;
+  if (!o->stream) o->stream = monitor_writer_stream(m->writer, tid, t->name);
+  if (!o->stream || !stack || !ticks) return;
+  monitor_stream_sample(m->writer, o->stream, os_monotonic_ns(), ticks - 1, stack);
+  thread_table_account(t->entry, position_ns + ticks * interval_ns, &t->entry->sampled_ns);
+}
+
+/* Stops the threads that the kernel does not sample and that have used an interval. */
+static void stop_threads(cpu_time_monitor_t *m) {
+  size_t count = 0;
+  pid_t *tids = stopped_is_possible() && m->count ? malloc(m->count * sizeof *tids) : NULL;
+  for (size_t i = 0; tids && i < m->count; i++) {
+    const timed_thread_t *t = &m->threads[i];
+    uint64_t pending_ns = t->entry ? t->run_ns - load_relaxed(&t->entry->position_ns) : 0;
+    if (t->is_stopped && pending_ns >= m->recording->control->sample_interval_ns)
+      tids[count++] = t->tid;
+  }
+  if (count) stopped_read(&m->stacks, tids, count, add_stop, m);
+  free(tids);
+}
+
+static bool any_stopped(const cpu_time_monitor_t *m) {
+  for (size_t i = 0; i < m->count; i++)
+    if (m->threads[i].is_stopped) return true;
+  return false;
+}
+
+/* ---- one poll ----------------------------------------------------------------------------- */
+
 static void update_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   thread_stats_t stats;
   if (!t->entry || !thread_stats_read_use(t->schedstat, m->pid, t->tid, &stats)) return;
+  if (m->from_outside && !m->has_polled) t->base_ns = stats.run_ns;
+  stats.run_ns -= t->base_ns < stats.run_ns ? t->base_ns : stats.run_ns;
   bool ran = stats.run_ns != t->run_ns;
   t->run_ns = stats.run_ns;
+  t->is_stopped = false;
   if (!ran && !t->outside.on) return;
+  if (m->from_outside) {
+    update_from_outside(m, t, ran);
+    return;
+  }
   if (has_no_agent(m))
     account(t, t->run_ns, NO_SAMPLE_NO_AGENT);
   else if (t->outside.on && !is_sampling(m))
@@ -220,28 +342,20 @@ static void end_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   uint64_t noted = load_acquire(&t->entry->end_ns);
   if (t->run_ns < noted) t->run_ns = noted;
   if (t->outside.on) read_outside(m, t);
-  outside_stop(&t->outside);
+  stop_outside(m, t);
   uint64_t run_ns = t->run_ns;
   if (run_ns < load_relaxed(&t->entry->position_ns)) run_ns = load_relaxed(&t->entry->position_ns);
-  account(t, run_ns, !is_sampling(m) ? NO_SAMPLE_OFF : t->is_refused ? t->cause : NO_SAMPLE_LAST);
+  bool is_stoppable = m->from_outside && stopped_is_possible();
+  uint64_t late_ns = run_ns - load_relaxed(&t->entry->position_ns);
+  bool is_late = late_ns >= STOPS_MAX * m->recording->control->sample_interval_ns;
+  bool is_unsampled = t->is_refused && (!is_stoppable || is_late);
+  account(t, run_ns, !is_sampling(m) ? NO_SAMPLE_OFF : is_unsampled ? t->cause : NO_SAMPLE_LAST);
   write_thread(m, t, run_ns);
   m->ended_ns += run_ns;
   thread_table_free(t->entry);
 }
 
 /* ---- all of them -------------------------------------------------------------------------- */
-
-static size_t place_of(const cpu_time_monitor_t *m, pid_t tid) {
-  size_t low = 0, high = m->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (m->threads[middle].tid < tid)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
-}
 
 /* NULL: out of memory. */
 static timed_thread_t *thread_of(cpu_time_monitor_t *m, pid_t tid) {
@@ -266,6 +380,10 @@ static void found_in_proc(cpu_time_monitor_t *m, pid_t tid) {
   t->seen_ns = os_monotonic_ns();
   if (m->count == before) return;
   t->schedstat = thread_file_open(m->pid, tid, "schedstat");
+  if (m->from_outside) {
+    t->is_kernel = is_kernel_thread(m, tid);
+    t->cause = NO_SAMPLE_REFUSED;
+  }
   thread_file_name(m->pid, tid, t->name);
 }
 
@@ -311,6 +429,8 @@ static void read_process(cpu_time_monitor_t *m) {
   struct timespec t;
   if (clock_gettime((clockid_t)(~(unsigned)m->pid << 3 | 2), &t) != 0) return;
   uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+  if (m->from_outside && !m->has_polled) m->process_base_ns = now;
+  now -= m->process_base_ns;
   if (now > m->process_ns) m->process_ns = now;
 }
 
@@ -320,7 +440,9 @@ static void poll_threads(cpu_time_monitor_t *m) {
   for (size_t i = 0; i < m->count; i++)
     if (m->threads[i].here) update_thread(m, &m->threads[i]);
   remove_ended(m);
-  add_short_threads(m);
+  if (m->from_outside) stop_threads(m);
+  m->has_polled = true;
+  if (!m->from_outside) add_short_threads(m);
 }
 
 /* Each record replaces the one before, so that a recording has the times even if its recorder is
@@ -354,6 +476,7 @@ static void *watch(void *context) {
     write_all(m);
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
     uint64_t poll_ns = POLL_SAMPLES * m->recording->control->sample_interval_ns;
+    if (any_stopped(m)) poll_ns = m->recording->control->sample_interval_ns;
     if (poll_ns > POLL_NS) poll_ns = POLL_NS;
     if (!is_sampling(m) && m->recording->control->exec_index) poll_ns = IDLE_POLL_NS;
     if (pause_ns < poll_ns) pause_ns = poll_ns;
@@ -374,6 +497,7 @@ cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording) {
   if (!m) return NULL;
   m->recording = recording;
   m->pid = (pid_t)recording->header.pid;
+  m->from_outside = load_relaxed(&recording->control->from_outside);
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 4);
   m->stacks = (thread_stacks_t){.recording = recording, .writer = m->writer, .pid = m->pid};
   if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;

@@ -4,8 +4,8 @@
  * of the program, sampled or not, and samples the threads that do not sample themselves.
  *
  * The kernel's clock of a thread is the measure. Samples cover a part of it; each other part has a
- * cause (no_sample_cause_t). A thread is sampled from outside (outside.h) while its ticks do not
- * arrive: it blocks SIGURG, or the program has replaced the handler, or it has no timer.
+ * cause (no_sample_cause_t). A thread is sampled from outside (outside/outside.h) while its ticks
+ * do not arrive: it blocks SIGURG, or the program has replaced the handler, or it has no timer.
  */
 #ifndef SONDE_RECORDER_MONITOR_CPU_TIME_H
 #define SONDE_RECORDER_MONITOR_CPU_TIME_H

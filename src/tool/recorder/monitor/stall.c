@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "recorder/monitor/monitor_thread.h"
+#include "recorder/monitor/outside/loops.h"
 #include "recorder/monitor/unsampled.h"
 #include "recorder/monitor/stall_loop.h"
 #include "os/os.h"
@@ -19,6 +20,9 @@
  * interval while it is busy. */
 #define UNSAMPLED_NS       UINT64_C(1000000000)
 #define UNSAMPLED_AGAIN_NS UINT64_C(10000000000)
+
+/* After n ns of CPU time of a poll from outside, the monitor pauses for 19 n. */
+#define PAUSE_FACTOR 19u
 
 /* From the end of a thread until the end of its whole process would be known. */
 #define LOST_NS UINT64_C(500000000)
@@ -37,7 +41,8 @@ struct stall_monitor {
   /* the next check */
   uint64_t unsampled_due_ns;
   uint32_t stop;
-  int wait_status;
+  /* of a program without the agent; else NULL */
+  outside_loops_t *outside;
 };
 
 /* The rate between the two clocks becomes more exact with time. */
@@ -141,6 +146,13 @@ static void end_all(stall_monitor_t *m, stall_ending_t ending) {
   (void)monitor_writer_flush(m->context.writer);
 }
 
+/* The program runs on: stalls that last have no end yet. */
+static void release_all(stall_monitor_t *m) {
+  for (uint32_t i = 0; i < SHM_LOOPS; i++)
+    if (m->monitored[i].tid) stall_loop_close(&m->context, &m->monitored[i]);
+  (void)monitor_writer_flush(m->context.writer);
+}
+
 static void follow_exec(stall_monitor_t *m) {
   uint32_t now = load_relaxed(&m->context.recording->control->exec_index);
   if (now == m->exec_index) return;
@@ -166,12 +178,12 @@ static void report_unsampled(stall_monitor_t *m, unsigned seen) {
     monitor_writer_text(w->writer, unsampled_text(one));
     monitor_writer_end(w->writer);
     (void)monitor_writer_flush(w->writer);
-    if (w->note) w->note(unsampled_text(one));
+    if (w->note && one != UNSAMPLED_OUTSIDE) w->note(unsampled_text(one));
   }
 }
 
 static void check_unsampled(stall_monitor_t *m, uint64_t now) {
-  if (now < m->unsampled_due_ns) return;
+  if (m->outside || now < m->unsampled_due_ns) return; /* those are limits of the agent */
   m->unsampled_due_ns = now + UNSAMPLED_AGAIN_NS;
   m->unsampled_checked = true;
   report_unsampled(m, unsampled_detect(m->context.stacks.pid));
@@ -219,12 +231,27 @@ static void sleep_idle(stall_monitor_t *m, uint32_t bell) {
   store_release(&m->loops->asleep, 0u);
 }
 
+/* Without the agent nothing changes the bell when an iteration begins, so this polls. */
+static void monitor_from_outside(stall_monitor_t *m) {
+  while (!load_acquire(&m->stop)) {
+    uint64_t now = os_monotonic_ns(), used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
+    (void)outside_loops_poll(m->outside, monitor_writer_now(m->context.writer));
+    (void)scan(m, 0);
+    report_unsampled(m, UNSAMPLED_OUTSIDE);
+    uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
+    uint64_t tick_ns = m->context.rules.tick_ns;
+    (void)sleep_until(m, load_acquire(&m->loops->bell),
+                      now + (pause_ns > tick_ns ? pause_ns : tick_ns));
+  }
+}
+
 static void *monitor_loops(void *context) {
   stall_monitor_t *m = context;
   prctl(PR_SET_NAME, "sonde-stall");
   /* To be punctual on a busy machine. Without the right to do so, the lateness is measured. */
   (void)setpriority(PRIO_PROCESS, (id_t)os_tid(), -10);
   uint64_t late = 0;
+  if (m->outside) monitor_from_outside(m);
   while (!load_acquire(&m->stop)) {
     uint32_t bell = load_acquire(&m->loops->bell);
     uint64_t now = os_monotonic_ns(), next = scan(m, late);
@@ -242,6 +269,7 @@ static void *monitor_loops(void *context) {
 /* ---- start and stop ----------------------------------------------------------------------- */
 
 static void free_monitor(stall_monitor_t *m) {
+  outside_loops_free(m->outside);
   thread_stacks_close(&m->context.stacks);
   monitor_writer_free(m->context.writer);
   free(m);
@@ -259,7 +287,11 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   w->rules = stall_rules_for(options->threshold_ns);
   w->note = options->note;
   m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
-  if (w->writer && monitor_thread_start(&m->thread, monitor_loops, m)) return m;
+  bool from_outside = load_relaxed(&recording->control->from_outside);
+  if (from_outside) m->outside = outside_loops_new(&w->stacks);
+  if (from_outside == !!m->outside && w->writer &&
+      monitor_thread_start(&m->thread, monitor_loops, m))
+    return m;
   free_monitor(m);
   return NULL;
 }
@@ -272,6 +304,9 @@ void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
   (void)os_futex_wake_shared(&m->loops->bell, 1);
   pthread_join(m->thread, NULL);
   report_unsampled(m, 0);
-  end_all(m, WIFSIGNALED(wait_status) ? STALL_KILLED : STALL_EXITED);
+  if ((uint32_t)wait_status != RECORD_STATUS_RUNNING)
+    end_all(m, WIFSIGNALED(wait_status) ? STALL_KILLED : STALL_EXITED);
+  else
+    release_all(m);
   free_monitor(m);
 }

@@ -34,7 +34,8 @@ typedef struct stall_options {
 stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options_t *options);
 
 /* After the program ended with WAIT_STATUS: writes the end of stalls that lasted until then, and
- * stops the monitor. Call it before recording_finish. MONITOR may be NULL. */
+ * stops the monitor. RECORD_STATUS_RUNNING: the program runs on, and such stalls have no end.
+ * Call it before recording_finish. MONITOR may be NULL. */
 void stall_monitor_stop(stall_monitor_t *monitor, int wait_status);
 
 #endif

@@ -21,7 +21,9 @@ void thread_stacks_close(thread_stacks_t *s) {
 target_t *thread_stacks_target(thread_stacks_t *s) {
   uint64_t now = os_monotonic_ns();
   problem_t problem;
-  if (s->target && now - s->opened_ns > STALE_NS) thread_stacks_close(s);
+  uint32_t exec_index = load_relaxed(&s->recording->control->exec_index);
+  if (now - s->opened_ns > STALE_NS || exec_index != s->exec_index) thread_stacks_close(s);
+  s->exec_index = exec_index;
   if (s->target) {
     target_forget_threads(s->target);
     return s->target;
@@ -41,7 +43,8 @@ static thread_t *find(target_t *t, pid_t tid) {
 static const thread_t *capture(thread_stacks_t *s, pid_t tid) {
   problem_t problem;
   target_t *t = thread_stacks_target(s);
-  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid};
+  const stacks_options_t options = {
+      .depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid, .python = true};
   return t && stacks_capture(t, &options, &problem) ? find(t, tid) : NULL;
 }
 
@@ -64,7 +67,7 @@ bool thread_stacks_blocked(thread_stacks_t *s, pid_t tid, blocked_thread_t *out)
 int thread_stacks_locks(thread_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
   problem_t problem;
   target_t *t = thread_stacks_target(s);
-  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN};
+  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .python = true};
   if (!t || !stacks_capture(t, &options, &problem)) return 0;
   int count = 0;
   const thread_t *waiter = find(t, tid);

@@ -19,6 +19,8 @@ typedef struct thread_stacks {
   /* NULL until needed */
   target_t *target;
   uint64_t opened_ns;
+  /* of the program that the target executes */
+  uint32_t exec_index;
   /* reads that failed for lack of rights */
   uint32_t denied;
   /* the thread of each request; 0: unused */

@@ -38,6 +38,9 @@ const char *unsampled_text(unsigned one) {
   case UNSAMPLED_IO_URING:
     return "the program uses io_uring: stalls of a loop that waits in the ring, not in epoll or "
            "poll, are not detected";
+  case UNSAMPLED_OUTSIDE:
+    return "from outside, a stall is one long wait: iterations that use the CPU or wait many times "
+           "are not detected";
   default:
     return "more than 256 threads run event loops: stalls of the later ones are not detected";
   }

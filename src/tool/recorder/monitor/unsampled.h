@@ -15,11 +15,13 @@
 #define UNSAMPLED_IO_URING 2u
 /* More event loops than SHM_LOOPS. */
 #define UNSAMPLED_LOOPS 4u
+/* There is no agent: outside/loops.h. */
+#define UNSAMPLED_OUTSIDE 8u
 
 /* The set of UNSAMPLED_GO and UNSAMPLED_IO_URING that applies to process PID now. */
 unsigned unsampled_detect(pid_t pid);
 
-/* The sentence that reports ONE, a bit of that set or UNSAMPLED_LOOPS. */
+/* The sentence that reports ONE, a bit of that set UNSAMPLED_LOOPS or UNSAMPLED_OUTSIDE. */
 const char *unsampled_text(unsigned one);
 
 #endif

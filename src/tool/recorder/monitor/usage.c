@@ -9,6 +9,7 @@
 #include "os/os.h"
 #include "recorder/monitor/cgroup.h"
 #include "recorder/monitor/monitor_thread.h"
+#include "recorder/monitor/outside/program.h"
 #include "recorder/monitor/usage_read.h"
 #include "recorder/monitor/writer.h"
 
@@ -70,6 +71,8 @@ static void poll_once(usage_monitor_t *m, bool last) {
   if (exec_index != m->exec_index) flush(m);
   bool anew = exec_index != m->exec_index;
   m->exec_index = exec_index;
+  if (anew && load_relaxed(&m->recording->control->from_outside))
+    program_write(m->writer, (pid_t)m->recording->header.pid);
   usage_read(&m->files, slow, &m->now);
   if (slow) cgroup_read(&m->cgroup, &m->now);
   if (last || anew || has_changed(m, &before)) write_values(m, last);

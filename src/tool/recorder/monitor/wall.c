@@ -94,6 +94,9 @@ struct wall_monitor {
   /* sorted by tid */
   monitored_thread_t *threads;
   size_t count, capacity;
+  /* there is no agent: threads have used CPU time before the recording */
+  bool from_outside, has_looked;
+  uint32_t exec_index;
   uint32_t bell, stop;
 };
 
@@ -219,12 +222,21 @@ static void read_name_again(const wall_monitor_t *m, monitored_thread_t *t) {
   thread_file_name(m->stacks.pid, t->tid, t->name);
 }
 
+/* What a thread did before the recording is not written. */
+static void skip_past(monitored_thread_t *t, const thread_stats_t *stats) {
+  t->written_run_ns = stats->run_ns;
+  t->written_runq_ns = stats->runq_ns;
+  t->written_slices = stats->slices;
+}
+
 /* Updates the thread. If it has not run, this counts the poll; else its stack is to be read. */
 static void update_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
   thread_stats_t stats = {0};
   monitored_thread_t *t = find_thread(m, tid);
   if (t && !read_stats(m, t, &stats)) return; /* it has ended; the tid may be reused */
-  if (!t && (t = add_thread(m, tid))) (void)read_stats(m, t, &stats);
+  if (!t && (t = add_thread(m, tid)) && read_stats(m, t, &stats) && m->from_outside &&
+      !m->has_looked)
+    skip_past(t, &stats);
   if (!t) return;
   t->here = true;
   t->seen_ns += passed_ns;
@@ -313,7 +325,7 @@ static target_t *read_wanted(wall_monitor_t *m) {
   problem_t problem;
   target_t *target = thread_stacks_target(&m->stacks);
   const stacks_options_t options = {
-      .depth = DEPTH_MAX, .touch = TOUCH_NONE, .wanted = is_wanted, .context = m};
+      .depth = DEPTH_MAX, .touch = TOUCH_NONE, .wanted = is_wanted, .context = m, .python = true};
   return target && stacks_capture(target, &options, &problem) ? target : NULL;
 }
 
@@ -355,10 +367,24 @@ static void count_unread(wall_monitor_t *m, uint64_t passed_ns) {
 
 /* ---- polls -------------------------------------------------------------------------------- */
 
+/* The recorder learns late that a program without the agent has executed another one. The stacks
+ * until now are of the program before. */
+static void follow_exec(wall_monitor_t *m) {
+  uint32_t exec_index = load_acquire(&m->stacks.recording->control->exec_index);
+  if (!m->from_outside || exec_index == m->exec_index) return;
+  for (size_t i = 0; i < m->count; i++) {
+    m->threads[i].at.stack = 0;
+    m->threads[i].settled = false;
+  }
+  m->exec_index = exec_index;
+}
+
 static void look(wall_monitor_t *m, uint64_t now) {
   uint64_t passed_ns = now - m->polled_ns;
   m->polled_ns = now;
+  follow_exec(m);
   update_threads(m, passed_ns);
+  m->has_looked = true;
   remove_ended(m);
   read_stacks(m, passed_ns);
   count_unread(m, passed_ns);
@@ -406,6 +432,7 @@ wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns)
   wall_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->interval_ns = interval_ns;
+  m->from_outside = load_relaxed(&recording->control->from_outside);
   m->started_ns = m->polled_ns = m->flushed_ns = os_monotonic_ns();
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 2);
   m->stacks = (thread_stacks_t){

@@ -12,6 +12,7 @@
 #include "os/os.h"
 #include "recorder/monitor/thread_file.h"
 #include "target/modules.h"
+#include "target/python/python.h"
 
 /* Ids of writers: above the program's, with ID_BITS bits for each writer. */
 #define OWN_IDS    0x80000000u
@@ -168,6 +169,10 @@ static void follow_exec(monitor_writer_t *w) {
   clear_ids(&w->nodes);
 }
 
+void monitor_writer_define(monitor_writer_t *w, table_type_t type) {
+  (void)end_definition(w, type);
+}
+
 void monitor_writer_begin(monitor_writer_t *w, uint8_t subtype) {
   follow_exec(w);
   begin_body(w);
@@ -228,6 +233,30 @@ static uint32_t define_frame(monitor_writer_t *w, uint64_t pc, uint32_t image, u
   return end_definition(w, TABLE_FRAME) ? id : 0;
 }
 
+/* Python functions have no image; their names are recorded with the frame. */
+static uint32_t define_python(monitor_writer_t *w, const target_t *target, uint64_t pc) {
+  python_name_t name = {0};
+  bool is_new;
+  if (!target->python || !python_name(target->python, pc, &name)) name = (python_name_t){0};
+  const char *function = name.function ? name.function : "?", *file = name.file ? name.file : "";
+  uint64_t recorded = python_recorded_pc(python_name_hash(function, file, name.line));
+  uint32_t id = id_of(&w->frames, recorded, 0, &is_new);
+  if (!id || !is_new) return id;
+  begin_body(w);
+  monitor_writer_value(w, id);
+  monitor_writer_value(w, recorded);
+  monitor_writer_value(w, 0);
+  monitor_writer_value(w, 0);
+  if (!end_definition(w, TABLE_FRAME)) return 0;
+  begin_body(w);
+  monitor_writer_value(w, id);
+  monitor_writer_value(w, 0);
+  monitor_writer_value(w, name.line);
+  monitor_writer_text(w, function);
+  monitor_writer_text(w, file);
+  return end_definition(w, TABLE_FUNCTIONS) ? id : 0;
+}
+
 static uint32_t define_node(monitor_writer_t *w, uint32_t parent, uint32_t frame) {
   bool is_new;
   uint32_t id = id_of(&w->nodes, parent, frame, &is_new);
@@ -252,6 +281,10 @@ uint32_t monitor_writer_stack(monitor_writer_t *w, target_t *target, const threa
     if (count > DEPTH_MAX && left > DEPTH_MAX / 4 && i >= DEPTH_MAX - DEPTH_MAX / 4) {
       node = define_node(w, node, define_frame(w, FRAME_PC_TRUNCATED, 0, FRAME_EXACT));
       i = count - DEPTH_MAX / 4 - 1;
+      continue;
+    }
+    if (python_pc_is(f->pc)) {
+      node = define_node(w, node, define_python(w, target, f->pc));
       continue;
     }
     const module_t *m = target_module(target, f->exact ? f->pc : f->pc - 1);

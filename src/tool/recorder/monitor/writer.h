@@ -36,6 +36,9 @@ void monitor_writer_text(monitor_writer_t *writer, const char *text);
 void monitor_writer_bytes(monitor_writer_t *writer, const void *data, size_t size);
 void monitor_writer_end(monitor_writer_t *writer);
 
+/* Ends what monitor_writer_begin began as a record of a table instead of an event. */
+void monitor_writer_define(monitor_writer_t *writer, table_type_t type);
+
 /* A stream of CPU samples of one thread of the program, beside those that the thread writes. Valid
  * until monitor_writer_free; NULL: out of memory. */
 typedef struct monitor_stream monitor_stream_t;

@@ -13,12 +13,11 @@ static void put_name(const char *name, FILE *out) {
     fputc(*name == ';' ? ':' : *name == '\n' ? ' ' : *name, out);
 }
 
-static void put_stack(const reader_t *reader, frame_names_t *names, bool full, uint32_t stack,
-                      uint64_t weight, FILE *out) {
+static void put_stack(frame_names_t *names, bool full, uint32_t stack, uint64_t weight, FILE *out) {
   static const record_frame_t *frames[DEPTH_MAX];
   char text[REPORT_NAME_MAX];
   const frame_name_t *found;
-  int depth = reader_program_stack(reader, stack, frames, DEPTH_MAX);
+  int depth = frame_names_frames(names, stack, frames, DEPTH_MAX);
   if (depth <= 0) fprintf(out, "[unknown]");
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
   for (int i = depth; i-- > 0;)
@@ -29,15 +28,14 @@ static void put_stack(const reader_t *reader, frame_names_t *names, bool full, u
   fprintf(out, " %" PRIu64 "\n", weight);
 }
 
-void collapsed_write(const reader_t *reader, frame_names_t *names, const replay_t *replay,
-                     const samples_t *samples, measure_t measure, bool full, FILE *out) {
+void collapsed_write(frame_names_t *names, const replay_t *replay, const samples_t *samples,
+                     measure_t measure, bool full, FILE *out) {
   if (measure == MEASURE_COUNT)
     for (size_t i = 0; i < samples->stack_count; i++)
-      put_stack(reader, names, full, samples->stacks[i].stack, samples->stacks[i].ticks, out);
+      put_stack(names, full, samples->stacks[i].stack, samples->stacks[i].ticks, out);
   else
     for (size_t i = 0; i < replay->stack_count; i++) {
       int64_t weight = measure_of(&replay->stacks[i], measure);
-      if (weight > 0)
-        put_stack(reader, names, full, replay->stacks[i].stack, (uint64_t)weight, out);
+      if (weight > 0) put_stack(names, full, replay->stacks[i].stack, (uint64_t)weight, out);
     }
 }

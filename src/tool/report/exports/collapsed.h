@@ -14,7 +14,7 @@
 
 /* Writes the stacks of REPLAY weighted by MEASURE, or those of SAMPLES if MEASURE is MEASURE_COUNT.
  * Names are short unless FULL. ferror(OUT) reports a write error. */
-void collapsed_write(const reader_t *reader, frame_names_t *names, const replay_t *replay,
-                     const samples_t *samples, measure_t measure, bool full, FILE *out);
+void collapsed_write(frame_names_t *names, const replay_t *replay, const samples_t *samples,
+                     measure_t measure, bool full, FILE *out);
 
 #endif

@@ -166,7 +166,7 @@ static uint64_t location_of(profile_t *p, const record_frame_t *frame) {
 
 static void add_stack(profile_t *p, uint32_t stack, const int64_t *values, size_t count) {
   const record_frame_t *frames[DEPTH_MAX];
-  int depth = reader_program_stack(p->reader, stack, frames, DEPTH_MAX);
+  int depth = frame_names_frames(p->names, stack, frames, DEPTH_MAX);
   if (depth < 0) depth = 0;
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
   Sonde__Pprof__Sample *s = pool_alloc(p, sizeof *s);

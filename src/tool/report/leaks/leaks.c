@@ -94,8 +94,7 @@ void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
   fputc('\n', out);
   for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
     print_stack(r, &l->by_stack[i], out);
-  if (l->by_stack_count > r->top)
-    fprintf(out, "  … and %zu more stacks\n", l->by_stack_count - (size_t)r->top);
+  if (l->by_stack_count > r->top) report_more(l->by_stack_count - (size_t)r->top, "stacks", out);
 }
 
 static const char *verdict_text(const leaks_block_t *b) {

@@ -78,6 +78,9 @@ static void print_program(const audited_program_t *p, FILE *out) {
   fprintf(out,
           "  functions  %" PRIu32 " audited; %" PRIu32 " others are in no library of the program\n",
           a->flat->function_count - absent_functions(a), absent_functions(a));
+  if (audit_depth(a->flat))
+    fprintf(out, "  depth      %" PRIu32 " innermost frames of each stack were recorded\n",
+            audit_depth(a->flat));
   if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls cannot be decoded\n", a->damaged);
 }
 
@@ -169,7 +172,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   completeness_t complete = {0};
   for (size_t k = 0; status == 0 && k < f.count; k++)
     report_add_stack(&f.rows[k].by->report, &complete, f.rows[k].sighting->stack, 1);
-  report_completeness_text(&complete, "the findings", out);
+  report_completeness_text(r, &complete, "the findings", out);
   size_t i = 0;
   while (status == 0 && i < f.count && !f.rows[i].allowed)
     i = print_rows(r, &f, i, out);

@@ -89,7 +89,7 @@ static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
   const frame_name_t *site = frame_names_owner(r->names, u->call->stack);
   if (site && site->system) site = NULL;
   fprintf(out, "  %8s ×  %s  %s%s%s", report_count(u->call->count, count),
-          coverage_words(u->call, words, sizeof words), r->bold,
+          coverage_words(u->call, audit_machine(r->reader), words, sizeof words), r->bold,
           site ? site->library : "the system", r->plain);
   if (u->category && !u->category->match.count)
     fprintf(out, "  %s%s%s", r->dim, u->category->id, r->plain);
@@ -130,7 +130,8 @@ static json_object *call_json(const report_t *r, const audit_t *a, const coverag
   json_object *o = json_new_object();
   json_add_text(o, "class", class_words[call->class]);
   json_add_text(o, "call", call->call->name);
-  audit_words_of(call->call->arguments, call->arguments, call->arguments_size, words, sizeof words);
+  audit_words_of(call->call->name, a->machine, call->call->arguments, call->arguments,
+                 call->arguments_size, words, sizeof words);
   json_add_text(o, "arguments", words);
   json_add_number(o, "calls", (int64_t)call->count);
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, call->first));

@@ -77,7 +77,7 @@ static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 static int print_episode(const report_t *r, const cpu_use_t *u, const cpu_use_episode_t *e,
                          FILE *out) {
   double to = seconds(reader_ns(r->reader, e->to)), time = seconds(e->time_ns);
-  fprintf(out, "\n  %s", r->bold);
+  fprintf(out, "%s  %s", report_gap(r), r->bold);
   if (e->tid)
     fprintf(out, "thread %" PRIu32 " (%s)", e->tid, e->name);
   else
@@ -97,8 +97,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   int status = 0;
   if (!cpu_use_complete(u, r->cpu_time)) return SONDE_ENOMEM;
   const table_t threads = threads_of(u);
-  fprintf(out, "\n%sCPU use%s\n  program    %.2f s of CPU time\n\n", r->bold, r->plain,
-          seconds(u->process_ns));
+  fprintf(out, "\n%sCPU use%s\n  program    %.2f s of CPU time\n%s", r->bold, r->plain,
+          seconds(u->process_ns), report_gap(r));
   table_text(r, &threads, most, "threads", out);
   for (size_t i = 0; i < u->episode_count && i < most && status == 0; i++)
     status = print_episode(r, u, &u->episodes[i], out);

@@ -13,12 +13,15 @@
 static void print_end(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   int status = (int)h->exit_status;
+  if (h->mode & RECORD_FROM_OUTSIDE) fprintf(out, "recorded from outside, ");
   if (h->state != RECORD_FINISHED)
     fprintf(out, reader_recorder_loss(reader)
                      ? "incomplete: the recorder was killed"
                      : "unfinished: still running, or the recorder was killed");
   else if (h->exit_status == RECORD_STATUS_UNKNOWN)
     fprintf(out, "ended");
+  else if (h->exit_status == RECORD_STATUS_RUNNING)
+    fprintf(out, "ran on when the recording ended");
   else if (WIFEXITED(status))
     fprintf(out, "ended with status %d", WEXITSTATUS(status));
   else
@@ -170,8 +173,9 @@ void report_head_json(const report_t *r, json_object *o) {
   json_add_number(o, "pid", h->pid);
   report_command_json(r, o);
   json_add_flag(o, "finished", h->state == RECORD_FINISHED);
-  if (h->state == RECORD_FINISHED && h->exit_status != RECORD_STATUS_UNKNOWN)
+  if (h->state == RECORD_FINISHED && RECORD_STATUS_IS_KNOWN(h->exit_status))
     json_add_number(o, "wait_status", h->exit_status);
+  if (h->mode & RECORD_FROM_OUTSIDE) json_add_flag(o, "from_outside", true);
   json_add_number(o, "threads", (int64_t)cpu_time_threads(r->cpu_time, r->reader));
   json_add_number(o, "duration_ns", (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns));
   if (reader_programs(r->reader) > 1) {

@@ -176,8 +176,8 @@ static int print_rows(const report_t *r, row_kind_t kind, FILE *out) {
   make_columns(r, kind, columns);
   const table_t table = table_of(r, &rows, columns);
   if (good && (rows.count || !malloc_covered_from(r))) {
-    fprintf(out, "\n%s%s, by %s%s%s\n", r->bold, title_of(r->replay, r->measure), names[kind],
-            note_of(r), r->plain);
+    fprintf(out, "%s%s%s, by %s%s%s\n", report_gap(r), r->bold, title_of(r->replay, r->measure),
+            names[kind], note_of(r), r->plain);
     table_text(r, &table, report_rows(r, BRIEF_ROWS), plurals[kind], out);
   }
   free(rows.items);

@@ -150,7 +150,7 @@ static void print_depths(const report_t *r, FILE *out) {
   uint64_t all = depths.undefined;
   for (int i = 0; i < DEPTHS; i++)
     all += depths.allocations[i];
-  if (!all) return;
+  if (!all || (r->brief && depths.complete == all)) return;
   fprintf(out,
           "  stacks     %s distinct; median depth %" PRIu32 ", maximum %" PRIu32
           "; %.2f %% complete\n",

@@ -63,17 +63,17 @@ static int print_functions(const report_t *r, const samples_t *s, FILE *out) {
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   samples_t *s = state;
-  char a[24], b[24];
+  char a[24];
   samples_rank(s);
-  fprintf(out, "\n%sCPU time%s\n  samples    %s", r->bold, r->plain, report_count(s->ticks, a));
+  fprintf(out, "\n%sCPU time%s%s%s%s\n", r->bold, r->plain, r->brief ? ", " : "\n  samples    ",
+          report_count(s->ticks, a), r->brief ? " samples" : "");
   if (s->missed)
-    fprintf(out, "; %s of them were delayed and merged into the thread's next sample",
-            report_count(s->missed, b));
-  fputc('\n', out);
+    fprintf(out, "  delayed    %s sample%s, counted with the next sample of the thread\n",
+            report_count(s->missed, a), s->missed == 1 ? "" : "s");
   report_cpu_time_text(r, out);
   if (!s->ticks) return 0;
   const completeness_t complete = completeness_of(r, s);
-  report_completeness_text(&complete, "samples", out);
+  report_completeness_text(r, &complete, "samples", out);
   if (r->tree) return tree_print(r, fill_tree, s, "CPU time", "samples", out);
   int status = print_functions(r, s, out);
   if (status < 0 || r->brief) return status;

@@ -185,7 +185,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   fprintf(out, "  stalls     %zu, %s in total, in %zu place%s\n", s->count,
           length(e->total_ns, total), e->count, e->count == 1 ? "" : "s");
   const completeness_t complete = completeness_of(r, s);
-  report_completeness_text(&complete, "samples", out);
+  report_completeness_text(r, &complete, "samples", out);
   fputc('\n', out);
   if (r->tree) return tree_print(r, fill_tree, s, "stalled iterations", "ms", out);
   size_t top = report_rows(r, BRIEF_ROWS);
@@ -193,8 +193,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     print_head(r, &e->items[i], out);
     if (!r->brief) print_details(r, &e->items[i], out);
   }
-  if (e->count > top)
-    fprintf(out, "  … and %zu more place%s\n", e->count - top, e->count - top == 1 ? "" : "s");
+  if (e->count > top) report_more(e->count - top, "places", out);
   return 0;
 }
 

@@ -13,7 +13,7 @@
 #include "report/sections/trace_view.h"
 #include "report/table.h"
 
-enum { COLUMNS = 17, TREE_DEPTH = 48, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
+enum { COLUMNS = 17, TREE_DEPTH = 48, INDENT_MAX = 120, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
 
 static const char heading[] = "      total       self        calls       mean      least      worst"
                               "  n    µ    m    s   ";
@@ -74,26 +74,28 @@ static void print_functions(const trace_view_t *v, FILE *out) {
       fprintf(out, "  %s%s%s", r->dim, f->name->library, r->plain);
     fputc('\n', out);
   }
-  if (v->function_count > rows)
-    fprintf(out, "  … and %zu more functions\n", v->function_count - rows);
+  if (v->function_count > rows) report_more(v->function_count - rows, "functions", out);
 }
 
 /* ---- the tree ------------------------------------------------------------------------------- */
 
-/* Prints the children that took at least 1 % of WHOLE, at most as many as the report shows. */
+/* Prints the children that took at least 1 % of WHOLE, at most as many as the report shows, or all.
+ */
 static void print_children(const trace_view_t *v, uint32_t node, unsigned depth, double whole,
                            FILE *out) {
   uint32_t first = v->first[node], end = v->first[node + 1], shown = 0, left = 0;
   for (uint32_t i = first; i < end; i++) {
     const trace_times_t *t = &v->trace.nodes[v->order[i]].times;
     if (!t->calls) continue;
-    if (shown == v->report->top || t->total_ns < whole / 100 || depth > TREE_DEPTH) {
+    bool is_small = shown == v->report->top || t->total_ns < whole / 100 || depth > TREE_DEPTH;
+    if (is_small && !v->report->all) {
       left++;
       continue;
     }
     shown++;
     print_times(v->report, t, t->total_ns, out);
-    fprintf(out, "%*s%s\n", (int)(2 * depth), "", trace_node_name(v, v->order[i])->function);
+    fprintf(out, "%*s%s\n", (int)(2 * (depth < INDENT_MAX ? depth : INDENT_MAX)), "",
+            trace_node_name(v, v->order[i])->function);
     print_children(v, v->order[i], depth + 1, whole, out);
   }
   if (left)
@@ -129,6 +131,28 @@ static void print_slowest(const trace_view_t *v, FILE *out) {
   }
 }
 
+/* Functions patched at run time, and why others were not. */
+static void print_patched(const reader_t *reader, FILE *out) {
+  uint64_t patched = reader_patched(reader, MOVE_OK);
+  char n[24];
+  if (patched) fprintf(out, "  patched    %s functions at run time\n", report_count(patched, n));
+  for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++) {
+    uint64_t count = reader_patched(reader, (move_fault_t)i);
+    if (count)
+      fprintf(out, "  unpatched  %s function%s: %s\n", report_count(count, n),
+              count == 1 ? "" : "s", move_fault_texts[i]);
+  }
+}
+
+static json_object *patched_json(const reader_t *reader) {
+  json_object *o = json_new_object();
+  for (uint32_t i = 0; i < MOVE_FAULT_COUNT; i++) {
+    uint64_t count = reader_patched(reader, (move_fault_t)i);
+    if (count) json_add_count(o, i ? move_fault_keys[i] : "patched", count);
+  }
+  return o;
+}
+
 static void print_head(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   const trace_t *t = &v->trace;
@@ -150,6 +174,7 @@ static void print_head(const trace_view_t *v, FILE *out) {
     fprintf(out, "  overhead   tracing adds %.1f ns to a call, %.1f ns of it inside the call: %s\n",
             t->cost.pair, t->cost.inside,
             r->calls.net ? "subtracted" : "not subtracted (--net does)");
+  print_patched(r->reader, out);
   if (t->left || t->open)
     fprintf(out,
             "  ended      %s calls by longjmp or an exception; %s had not returned, their time is "
@@ -257,6 +282,7 @@ static json_object *view_json(const trace_view_t *v) {
   json_add(tracer, "inside_ns", json_object_new_double(v->trace.cost.inside));
   json_add_flag(tracer, "subtracted", r->calls.net);
   json_add(o, "tracer", tracer);
+  json_add(o, "run_time_patches", patched_json(r->reader));
   json_add(o, "functions", functions_json(v));
   json_add(o, "nodes", nodes_json(v));
   json_add(o, "slowest", slowest_json(v));

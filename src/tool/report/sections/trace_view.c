@@ -6,6 +6,10 @@
 #include "report/function_sizes.h"
 #include "report/sections/trace_view.h"
 #include "sonde/status.h"
+#include "symbol/short_name.h"
+
+/* The slowest single calls with --all, which is about functions and the tree. */
+enum { SLOWEST_OF_ALL = 100 };
 
 const frame_name_t *trace_frame_name(const trace_view_t *v, uint32_t frame) {
   static const frame_name_t unknown = {.function = "[called before the recording]", .library = ""};
@@ -124,13 +128,20 @@ typedef struct function_filter {
   function_sizes_t *sizes; /* NULL: no limit */
 } function_filter_t;
 
+/* Whether PATTERN matches the name as reports print it: whole, or without arguments. */
+static bool matches(const char *pattern, const char *name) {
+  char text[REPORT_NAME_MAX];
+  return fnmatch(pattern, name, 0) == 0 ||
+         fnmatch(pattern, short_name(name, REPORT_NAME_MAX - 1, text, sizeof text), 0) == 0;
+}
+
 /* A function of unknown size is accepted. */
 static bool accepts(void *context, const record_frame_t *f) {
   const function_filter_t *w = context;
   if (w->report->functions) {
     const frame_name_t *names;
     int count = frame_names_of_frame(w->report->names, f, &names);
-    if (fnmatch(w->report->functions, names[count - 1].function, 0) != 0) return false;
+    if (!matches(w->report->functions, names[count - 1].function)) return false;
   }
   uint64_t size = w->sizes ? function_size_of(w->sizes, f) : 0;
   return size == 0 || size >= w->report->least_bytes;
@@ -141,7 +152,7 @@ static int run(trace_view_t *v) {
   function_filter_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
   if (r->least_bytes && !wanted.sizes) return SONDE_ENOMEM;
   trace_filter_t filter = r->calls;
-  filter.slowest = r->top;
+  filter.slowest = r->all ? SLOWEST_OF_ALL : r->top;
   if (r->functions || r->least_bytes) {
     filter.accept = accepts;
     filter.context = &wanted;

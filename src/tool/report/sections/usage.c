@@ -122,6 +122,10 @@ static void print_row(const usage_t *u, int i, FILE *out) {
   fputc('\n', out);
 }
 
+static bool is_changing(const usage_series_t *s) {
+  return s->first != s->peak || s->last != s->peak;
+}
+
 static void print_cgroup(const usage_t *u, FILE *out) {
   const usage_series_t *all = u->series;
   char text[VALUE_BYTES];
@@ -143,16 +147,16 @@ static void print_cgroup(const usage_t *u, FILE *out) {
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   const usage_t *u = &((const usage_state_t *)state)->usage;
-  fprintf(out, "\n%sresources%s\n", r->bold, r->plain);
   if (!u->is_recorded) {
-    fprintf(out, "  not recorded\n");
+    fprintf(out, "\n%sresources%s\n  not recorded\n", r->bold, r->plain);
     return 0;
   }
-  fprintf(out, "  %s%-17s %9s %9s %9s %12s%s\n", r->dim, "", "first", "last", "peak", "trend",
-          r->plain);
+  fprintf(out, "\n%s%-19s%s%s %9s %9s %9s %12s%s\n", r->bold, "resources", r->plain, r->dim,
+          "first", "last", "peak", "trend", r->plain);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const usage_series_t *s = &u->series[rows[i].field];
-    bool hidden = (r->brief && !rows[i].is_brief) || (rows[i].is_rare && !s->peak);
+    bool hidden = (r->brief && (!rows[i].is_brief || (i && !is_changing(s)))) ||
+                  (rows[i].is_rare && !s->peak);
     if (s->is_known && !hidden) print_row(u, (int)i, out);
   }
   print_cgroup(u, out);

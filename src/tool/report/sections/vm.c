@@ -101,11 +101,11 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     fprintf(out, "  mapped     %s by these calls at the end; at most %s, %.3f s after the start\n",
             report_bytes((int64_t)m->bytes, a), report_bytes((int64_t)m->peak_bytes, b),
             (double)reader_ns(r->reader, m->peak_time) / 1e9);
-  print_kinds(r, m, out);
+  if (!r->brief) print_kinds(r, m, out);
   tag_row_t rows[TAGS_MAX];
   const table_t tags = tags_of(m, rows);
   if (tags.count) {
-    fprintf(out, "\n%smapped, by tag%s\n", r->bold, r->plain);
+    fprintf(out, "%s%smapped, by tag%s\n", report_gap(r), r->bold, r->plain);
     table_text(r, &tags, report_rows(r, BRIEF_STACKS), "tags", out);
   }
   if (!m->stack_count) return 0;
@@ -113,8 +113,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   completeness_t complete = {0};
   for (size_t i = 0; i < m->stack_count; i++)
     report_add_stack(r, &complete, m->stacks[i].stack, m->stacks[i].calls);
-  fprintf(out, "\n%smapped, by stack%s\n", r->bold, r->plain);
-  report_completeness_text(&complete, "the calls", out);
+  fprintf(out, "%s%smapped, by stack%s\n", report_gap(r), r->bold, r->plain);
+  report_completeness_text(r, &complete, "the calls", out);
   table_text(r, &stacks, report_rows(r, BRIEF_STACKS), "stacks", out);
   return 0;
 }
@@ -149,8 +149,7 @@ const mappings_t *section_vm_mappings(const void *state) { return state; }
 
 static bool has_data(const report_t *r, void *state) {
   const mappings_t *m = state;
-  (void)r;
-  return m->mapped || m->checkpoints;
+  return m->mapped || (m->checkpoints && !r->brief);
 }
 
 static void end(void *state) { mappings_free(state); }

@@ -178,7 +178,7 @@ static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
   size_t top = report_rows(r, BRIEF_ROWS);
   char target[REPORT_NAME_MAX + 2];
   if (!w->lock_count) return;
-  fprintf(out, "\n%slocks, by time waited%s\n", r->bold, r->plain);
+  fprintf(out, "%s%slocks, by time waited%s\n", report_gap(r), r->bold, r->plain);
   for (size_t i = 0; i < w->lock_count && i < top; i++) {
     const wait_lock_t *l = &w->locks[i];
     fprintf(out, "  %9.3f s %s, %zu waiting thread%s", seconds(l->ns),
@@ -191,7 +191,7 @@ static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
     }
     fputc('\n', out);
   }
-  if (w->lock_count > top) fprintf(out, "  … and %zu more locks\n", w->lock_count - top);
+  if (w->lock_count > top) report_more(w->lock_count - top, "locks", out);
 }
 
 static completeness_t completeness_of(const report_t *r, const waits_t *w) {
@@ -208,8 +208,8 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   fprintf(out, "\n%swaits%s\n  total      %.2f s blocked, in all threads; %.2f s of it for locks\n",
           r->bold, r->plain, seconds(w->ns), seconds(w->lock_ns));
   const completeness_t complete = completeness_of(r, w);
-  report_completeness_text(&complete, "the time with a stack", out);
-  fputc('\n', out);
+  report_completeness_text(r, &complete, "the time with a stack", out);
+  fputs(report_gap(r), out);
   if (!print_waits(r, w, top, out)) return SONDE_ENOMEM;
   print_locks(r, w, out);
   return 0;

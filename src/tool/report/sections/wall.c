@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/functions.h"
 #include "report/futex_wait.h"
@@ -74,6 +75,58 @@ static bool make_places(const report_t *r, const wall_t *w, table_t *out) {
   return rows != NULL;
 }
 
+/* ---- the places of a summary --------------------------------------------------------------- */
+
+typedef struct owned_row {
+  place_row_t row;
+  const char *function; /* that owns the stack */
+} owned_row_t;
+
+static int by_text(const char *a, const char *b) { return a == b ? 0 : strcmp(a, b); }
+
+static int by_owner(const void *left, const void *right) {
+  const owned_row_t *a = left, *b = right;
+  int order = by_text(a->function, b->function);
+  if (!order) order = by_text(a->row.where, b->row.where);
+  if (!order) order = by_text(a->row.called, b->row.called);
+  if (order || a->row.ns == b->row.ns) return order;
+  return a->row.ns > b->row.ns ? -1 : 1;
+}
+
+static int by_time(const void *left, const void *right) {
+  const place_row_t *a = left, *b = right;
+  return a->ns == b->ns ? 0 : a->ns > b->ns ? -1 : 1;
+}
+
+/* A summary names the function that owns a stack, and not the stack: rows that show the same become
+ * one, with the stack of the longest. False: out of memory. */
+static bool merge_places(const report_t *r, place_row_t *rows, size_t *count) {
+  owned_row_t *owned = calloc(*count + 1, sizeof *owned);
+  if (!owned) return false;
+  for (size_t i = 0; i < *count; i++) {
+    const frame_name_t *owner = rows[i].stack ? frame_names_owner(r->names, rows[i].stack) : NULL;
+    owned[i] = (owned_row_t){rows[i], owner ? owner->function : ""};
+  }
+  qsort(owned, *count, sizeof *owned, by_owner);
+  size_t merged = 0;
+  for (size_t i = 0; i < *count; i++) {
+    const owned_row_t *o = &owned[i];
+    bool is_new = !i || by_text(o[-1].function, o->function) ||
+                  by_text(o[-1].row.where, o->row.where) ||
+                  by_text(o[-1].row.called, o->row.called);
+    if (is_new) {
+      rows[merged++] = o->row;
+    } else {
+      rows[merged - 1].ns += o->row.ns;
+      rows[merged - 1].samples += o->row.samples;
+    }
+  }
+  *count = merged;
+  qsort(rows, merged, sizeof *rows, by_time);
+  free(owned);
+  return true;
+}
+
 static bool fill_tree(tree_t *tree, const void *context) {
   const wall_t *w = context;
   bool good = true;
@@ -112,29 +165,38 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   if (!wall_rank(w)) return SONDE_ENOMEM;
   size_t most = report_rows(r, BRIEF_ROWS);
   wall_thread_t sum = sum_of(w);
-  fprintf(out,
-          "\n%swall time%s\n  total      %.2f s in %zu thread%s\n"
-          "  divided    %.2f s on a CPU, %.2f s waiting for a CPU, %.2f s blocked\n",
-          r->bold, r->plain, seconds(sum.seen_ns), w->thread_count, w->thread_count == 1 ? "" : "s",
-          seconds(sum.run_ns), seconds(sum.runq_ns), seconds(sum.blocked_ns));
-  fprintf(out, "  samples    %s of blocked threads", report_count(sum.samples, a));
-  if (w->unread_samples)
-    fprintf(out, "; the stacks of %s (%.2f s) could not be read",
-            report_count(w->unread_samples, b), seconds(w->unread_ns));
-  fputc('\n', out);
+  fprintf(
+      out,
+      "\n%swall time%s\n  total      %.2f s in %zu thread%s%s%.2f s on a CPU, %.2f s waiting%s, "
+      "%.2f s blocked\n",
+      r->bold, r->plain, seconds(sum.seen_ns), w->thread_count, w->thread_count == 1 ? "" : "s",
+      r->brief ? "; " : "\n  divided    ", seconds(sum.run_ns), seconds(sum.runq_ns),
+      r->brief ? "" : " for a CPU", seconds(sum.blocked_ns));
+  if (!r->brief || w->unread_samples) {
+    fprintf(out, "  samples    %s of blocked threads", report_count(sum.samples, a));
+    if (w->unread_samples)
+      fprintf(out, "; the stacks of %s (%.2f s) could not be read",
+              report_count(w->unread_samples, b), seconds(w->unread_ns));
+    fputc('\n', out);
+  }
   const completeness_t complete = completeness_of(r, w);
-  report_completeness_text(&complete, "the time with a stack", out);
+  report_completeness_text(r, &complete, "the time with a stack", out);
   if (r->tree) return tree_print(r, fill_tree, w, "where threads spent time", "µs", out);
-  const table_t threads = {TABLE(thread_columns, w->threads, w->thread_count)};
-  fputc('\n', out);
-  table_text(r, &threads, most, "threads", out);
+  if (!r->brief || w->thread_count > 1) {
+    const table_t threads = {TABLE(thread_columns, w->threads, w->thread_count)};
+    fputs(report_gap(r), out);
+    table_text(r, &threads, most, "threads", out);
+  }
   if (!w->places.count) return 0;
   if (!r->brief && print_functions(r, w, out) < 0) return SONDE_ENOMEM;
   if (!make_places(r, w, &places)) return SONDE_ENOMEM;
-  fprintf(out, "\n%swhere threads spent time, by stack%s\n", r->bold, r->plain);
-  table_text(r, &places, most, "", out);
-  free((void *)(uintptr_t)places.rows);
-  return 0;
+  void *rows = (void *)(uintptr_t)places.rows;
+  bool good = !r->brief || merge_places(r, rows, &places.count);
+  fprintf(out, "%s%swhere threads spent time, by %s%s\n", report_gap(r), r->bold,
+          r->brief ? "function" : "stack", r->plain);
+  if (good) table_text(r, &places, most, "", out);
+  free(rows);
+  return good ? 0 : SONDE_ENOMEM;
 }
 
 static json_object *make_json(const report_t *r, void *state) {

@@ -13,6 +13,10 @@
 
 static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named) {
   json_object *object = json_new_object();
+  if (named->is_python) {
+    json_add_text(object, "language", "python");
+    return object;
+  }
   json_add_address(object, "pc", frame->pc);
   if (named->module) {
     const image_t *image = &named->module->image;
@@ -24,13 +28,14 @@ static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named
   if (named->has_offset) json_add_address(object, "offset", named->offset);
   if (frame->exact) json_add_flag(object, "exact", true);
   if (frame->guessed) json_add_flag(object, "guessed", true);
+  if (frame->folded) json_add_flag(object, "interpreter", true);
   if (frame->tail_call) json_add_flag(object, "tail_call", true);
   return object;
 }
 
 static void add_frame(json_object *frames, const stacks_view_t *view, const frame_t *frame) {
   const symbolized_pc_t *named = stack_symbolizer_lookup(view->symbolizer, frame);
-  if (!named || (view->app_only && named->system)) return;
+  if (!named || (view->app_only && named->system) || (frame->folded && !view->native)) return;
   if (named->count == 0) {
     json_object *object = new_frame(frame, named);
     if (named->why) json_add_text(object, "why", named->why);
@@ -76,6 +81,7 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
     json_add_text(object, "reason", "depth limit");
   else if (thread->reason)
     json_add_text(object, "reason", thread->reason);
+  if (thread->python_problem) json_add_text(object, "python_missing", thread->python_problem);
   if (thread->proven) json_add_flag(object, "inferred", true);
   json_add_number(object, "stopped_us", (int64_t)((thread->stopped_ns + 999) / 1000));
   return object;

@@ -70,7 +70,10 @@ void report_function_json(const frame_name_t *name, json_object *o) {
 
 static json_object *frame_json(const record_frame_t *f, const frame_name_t *name) {
   json_object *o = json_new_object();
-  json_add_address(o, "pc", f->pc);
+  if (reader_is_python(f))
+    json_add_text(o, "language", "python");
+  else
+    json_add_address(o, "pc", f->pc);
   if (*name->library) json_add_text(o, "module", name->library);
   if (name->known) json_add_text(o, "function", name->function);
   if (name->file) {
@@ -92,7 +95,7 @@ json_object *report_frames_json(const report_t *r, uint32_t stack, bool *complet
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
   json_object *list = json_new_array();
-  int count = reader_program_stack(r->reader, stack, frames, DEPTH_MAX);
+  int count = frame_names_frames(r->names, stack, frames, DEPTH_MAX);
   bool whole = count > 0 && count <= DEPTH_MAX;
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
     if (frame_names_is_marker(frames[i])) {
@@ -115,8 +118,9 @@ void report_add_stack(const report_t *r, completeness_t *to, uint32_t stack, uin
     to->complete += weight;
 }
 
-void report_completeness_text(const completeness_t *c, const char *what, FILE *out) {
-  if (!c->all) return;
+void report_completeness_text(const report_t *r, const completeness_t *c, const char *what,
+                              FILE *out) {
+  if (!c->all || (r->brief && c->complete == c->all)) return;
   double share = 100.0 * (double)c->complete / (double)c->all;
   if (c->complete < c->all && share > 99.99) share = 99.99; /* not all */
   fprintf(out, "  stacks     %.2f %% of %s complete%s\n", share, what,

@@ -16,6 +16,7 @@ typedef struct named {
   uint64_t pc;
   bool exact;
   const module_t *module; /* NULL: the pc is in no image */
+  bool is_python;         /* a Python frame; `module` is NULL */
   const char *source;     /* without a module: the file with the name, or NULL */
   uint64_t offset;        /* link address, if has_offset */
   bool has_offset;
@@ -30,7 +31,8 @@ typedef struct stack_symbolizer stack_symbolizer_t;
 typedef struct stack_symbolizer_options {
   bool no_lines;
   const system_rules_t *system; /* owned by the caller; NULL: the default rules */
-  symbol_progress_fn *progress; /* while a symbol index is built; may be NULL */
+  const char *const *debug_dirs, *const *sysroots; /* as in symbol_options_t */
+  symbol_progress_fn *progress;                    /* while a symbol index is built; may be NULL */
 } stack_symbolizer_options_t;
 
 stack_symbolizer_t *stack_symbolizer_new(target_t *target,
@@ -56,13 +58,15 @@ typedef struct stacks_view {
   stack_symbolizer_t *symbolizer;
   tail_frames_t *tail_frames; /* NULL: do not reconstruct tail calls */
   bool app_only;              /* omit the frames of system images */
+  bool native;                /* show the frames of Python's interpreter */
 } stacks_view_t;
 
 void stacks_text(FILE *out, const stacks_view_t *view);
 void stacks_json(FILE *out, const stacks_view_t *view);
 
-/* "app", "system" or "library". */
-const char *stacks_role(const target_t *target, const module_t *module);
+/* "app", "system" or "library", which is neither the program nor system; RULES may be NULL. */
+const char *stacks_role(const target_t *target, const system_rules_t *rules,
+                        const module_t *module);
 
 /* "sleeping", "running", …; NULL: unknown. */
 const char *stacks_state_word(char state);

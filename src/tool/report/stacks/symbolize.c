@@ -11,9 +11,10 @@
 
 #include "base/array.h"
 #include "base/hash.h"
-#include "image/path.h"
 #include "report/stacks/stacks.h"
+#include "symbol/python.h"
 #include "target/jit.h"
+#include "target/python/python.h"
 
 struct stack_symbolizer {
   target_t *target;
@@ -35,6 +36,8 @@ stack_symbolizer_t *stack_symbolizer_new(target_t *target,
   symbolizer->options = *options;
   symbolizer->files = symbolizer_new(&(symbol_options_t){.no_lines = options->no_lines,
                                                          .no_inlines = options->no_lines,
+                                                         .debug_dirs = options->debug_dirs,
+                                                         .sysroots = options->sysroots,
                                                          .progress = options->progress});
   symbolizer->modules = calloc(target->modules.count + 1, sizeof *symbolizer->modules);
   if (symbolizer->files && symbolizer->modules) return symbolizer;
@@ -75,15 +78,18 @@ static bool is_jit_file(const module_t *module) {
          strstr(module->path, "/jit-");
 }
 
-const char *stacks_role(const target_t *target, const module_t *module) {
-  if (target->exe && strcmp(module->path, target->exe) == 0) return "app";
-  if (path_is_system(module->path) || strcmp(module->path, "[vdso]") == 0) return "system";
-  return "library";
+const char *stacks_role(const target_t *target, const system_rules_t *rules,
+                        const module_t *module) {
+  if (system_is(rules, target->exe, module->path)) return "system";
+  bool is_exe = target->exe && strcmp(module->path, target->exe) == 0;
+  return is_exe || system_verdict(rules, module->path) == SYSTEM_NO ? "app" : "library";
 }
 
+/* The image of a Python interpreter is not the program's own, also if it is the main executable. */
 static bool is_system(const stack_symbolizer_t *symbolizer, const module_t *module) {
-  if (symbolizer->options.system) return system_is(symbolizer->options.system, module->path);
-  return strcmp(stacks_role(symbolizer->target, module), "system") == 0;
+  const target_t *target = symbolizer->target;
+  return (target->python && python_module(target->python) == module) ||
+         system_is(symbolizer->options.system, target->exe, module->path);
 }
 
 static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
@@ -105,7 +111,28 @@ static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) 
   named->why = NULL;
 }
 
+static void look_up_python(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
+  const python_t *python = symbolizer->target->python;
+  python_name_t name;
+  named->is_python = true;
+  named->why = "its code object could not be read";
+  if (!python || !python_name(python, named->pc, &name) || !name.function) return;
+  named->system = python_role(name.file) == PYTHON_STANDARD;
+  named->functions = calloc(1, sizeof *named->functions);
+  if (!named->functions) return;
+  named->count = 1;
+  named->why = NULL;
+  named->functions[0] = (symbol_frame_t){.function = name.function, .raw = name.function};
+  if (symbolizer->options.no_lines) return;
+  named->functions[0].file = name.file;
+  named->functions[0].line = name.line;
+}
+
 static void look_up(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
+  if (python_pc_is(named->pc)) {
+    look_up_python(symbolizer, named);
+    return;
+  }
   module_t *module = target_module(symbolizer->target, named->exact ? named->pc : named->pc - 1);
   named->module = module;
   named->system = module && is_system(symbolizer, module);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "python/frame_pc.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "symbol/dwarf/tail_calls.h"
@@ -153,12 +154,19 @@ static bool push(tail_frames_t *t, uint32_t *count, frame_t frame) {
   return true;
 }
 
+static bool are_native(const frame_t *inner, const frame_t *outer) {
+  return !python_pc_is(inner->pc) && !python_pc_is(outer->pc);
+}
+
 static bool expand(tail_frames_t *t, const thread_t *thread, uint32_t *count) {
   for (uint32_t i = 0; i < thread->frame_count; i++) {
     const frame_t *frame = &thread->frames[i];
-    const cached_pair_t *entry = i ? between(t, frame - 1, frame) : NULL;
+    const cached_pair_t *entry =
+        i && are_native(frame - 1, frame) ? between(t, frame - 1, frame) : NULL;
     for (int k = 0; entry && k < entry->count; k++)
-      if (!push(t, count, (frame_t){.pc = entry->pcs[k], .tail_call = true})) return false;
+      if (!push(t, count,
+                (frame_t){.pc = entry->pcs[k], .tail_call = true, .folded = frame->folded}))
+        return false;
     if (!push(t, count, *frame)) return false;
   }
   return true;

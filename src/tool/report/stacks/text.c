@@ -193,7 +193,7 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
                         uint32_t *number) {
   char text[1024];
   const symbolized_pc_t *named = stack_symbolizer_lookup(view->symbolizer, frame);
-  if (!named || (view->app_only && named->system)) return;
+  if (!named || (view->app_only && named->system) || (frame->folded && !view->native)) return;
   const char *module = named->module   ? base_name(named->module->path)
                        : named->source ? base_name(named->source)
                                        : NULL;
@@ -309,6 +309,8 @@ static void print_ending(FILE *out, const thread_t *thread) {
   if (thread->ending == ENDING_NONE) fprintf(out, "  no frames: %s\n", thread->reason);
   if (thread->ending == ENDING_TRUNCATED) fprintf(out, "  … truncated at the depth limit\n");
   if (thread->ending == ENDING_BROKEN) fprintf(out, "  broken: %s\n", thread->reason);
+  if (thread->python_problem)
+    fprintf(out, "  Python frames are missing: %s\n", thread->python_problem);
 }
 
 static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {

@@ -8,7 +8,7 @@
 #include "report/json.h"
 #include "report/why/why.h"
 
-enum { TEXT_MAX = 1600, HEAD_LINES = 5 };
+enum { TEXT_MAX = 1600, HEAD_LINES = 5, SHORT_HEAD_LINES = 3 };
 
 /* ---- sentences ---------------------------------------------------------------------------- */
 
@@ -166,7 +166,7 @@ void why_text(const why_report_t *why, unsigned columns, FILE *out) {
 
 void why_head_text(const why_report_t *why, const report_t *r, FILE *out) {
   char text[TEXT_MAX];
-  int lines = HEAD_LINES;
+  int lines = r->brief_rows < HEAD_LINES ? SHORT_HEAD_LINES : HEAD_LINES;
   if (is_healthy(&why->findings)) return;
   for (size_t i = 0; i < shown_of(&why->findings) && lines > 0; i++) {
     finding_sentence(&why->facts, &why->findings.items[i], text);

@@ -56,6 +56,12 @@ static bool name_variable(void *context, uint64_t address, char *out, size_t siz
   return frame_names_variable(((const report_t *)context)->names, address, out, size);
 }
 
+static const char *program_of(void *context) {
+  const report_t *r = context;
+  const char *path = reader_argument(r->reader, 0);
+  return path ? frame_names_debug_path(r->names, path) : NULL;
+}
+
 void why_report_start(why_report_t *why, const report_t *r, replay_options_t *window) {
   const record_header_t *h = reader_header(r->reader);
   why_t *w = &why->facts;
@@ -102,6 +108,7 @@ static bool add_stalls(why_t *w, const stall_groups_t *groups) {
                         .what = worst->what,
                         .tid = worst->stall->tid,
                         .owner = worst->worst ? worst->worst->owner : 0,
+                        .stack = worst->worst ? worst->worst->stack : 0,
                         .owner_stack = owner_stack(worst->stall),
                         .count = g->count,
                         .total_ns = g->total_ns,
@@ -114,7 +121,7 @@ static bool add_stalls(why_t *w, const stall_groups_t *groups) {
 
 /* The signal that ended the program, unless the user or the machine sent it. */
 static int exit_signal_of(const record_header_t *h) {
-  if (h->state != RECORD_FINISHED || h->exit_status == RECORD_STATUS_UNKNOWN) return 0;
+  if (h->state != RECORD_FINISHED || !RECORD_STATUS_IS_KNOWN(h->exit_status)) return 0;
   int status = (int)h->exit_status;
   return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
@@ -147,7 +154,8 @@ static bool add_calls(why_t *w, const audited_t *audited) {
 /* The pointer that explains the crash: the address of the fault, the freed pointer, or else the
  * register whose block was freed. */
 static const crash_pointer_t *telling_pointer(const crash_pointers_t *all) {
-  const crash_pointer_t *found = NULL;
+  const crash_pointer_t *found = crash_pointer_link(all);
+  if (found) return found;
   for (uint32_t i = 0; i < all->count; i++) {
     const crash_pointer_t *p = &all->items[i];
     if (!p->is_telling || !p->block.start) continue;
@@ -208,7 +216,7 @@ bool why_report_finish(why_report_t *why, const report_t *r, void *const *states
   const record_header_t *h = reader_header(r->reader);
   const stall_groups_t *stalls = section_stall_groups(r, states[0]);
   const audited_t *audited = section_audit_programs(r, states[3]);
-  w->names = (why_names_t){name_stack, name_variable, (void *)(uintptr_t)r};
+  w->names = (why_names_t){name_stack, name_variable, program_of, (void *)(uintptr_t)r};
   w->has_ticks = (h->mode & RECORD_SAMPLES) || w->ticks.count;
   w->has_stalls = (h->mode & RECORD_STALLS) != 0;
   w->has_calls = (h->mode & RECORD_AUDIT) != 0;

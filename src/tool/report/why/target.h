@@ -13,9 +13,10 @@
 enum { WHY_ERROR_MAX = 512 };
 
 /* Explains process PID, or the core file PATH if PID is 0. EXE: the program that dumped core; NULL:
- * unknown. WHY begins as zeros. False: failed, ERROR says why. */
+ * unknown. NAMING says where files are searched. WHY begins as zeros. False: failed, ERROR says
+ * why. */
 bool why_target(why_report_t *why, long pid, const char *path, const char *exe,
-                char error[WHY_ERROR_MAX]);
+                const frame_names_options_t *naming, char error[WHY_ERROR_MAX]);
 
 /* Whether the file PATH is an ELF core file. */
 bool why_is_core(const char *path);

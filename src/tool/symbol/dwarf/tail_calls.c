@@ -6,11 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "symbol/dwarf/call_sites.h"
 #include "symbol/dwarf/names.h"
 #include "symbol/dwarf/tail_calls.h"
-
-/* Of nested scopes in a function. */
-#define DEPTH_MAX 64
 
 /* Call sites visited by one search. */
 #define VISITS_MAX 512
@@ -38,49 +36,6 @@ void tail_calls_close(tail_calls_t *t) {
   if (t->dwarf) dwarf_end(t->dwarf);
   if (t->fd >= 0) close(t->fd);
   free(t);
-}
-
-/* ---- call sites --------------------------------------------------------------------------- */
-
-typedef struct call_site {
-  uint64_t after; /* the address after the call or jump */
-  Dwarf_Die target;
-  bool has_target, is_tail;
-} call_site_t;
-
-static bool is_call_site(int tag) { return tag == DW_TAG_call_site || tag == DW_TAG_GNU_call_site; }
-
-static bool flag_of(Dwarf_Die *die, unsigned name) {
-  Dwarf_Attribute attribute;
-  bool value = false;
-  return dwarf_attr(die, name, &attribute) && dwarf_formflag(&attribute, &value) == 0 && value;
-}
-
-static bool read_call_site(Dwarf_Die *die, call_site_t *site) {
-  Dwarf_Attribute attribute;
-  bool gnu = dwarf_tag(die) == DW_TAG_GNU_call_site;
-  if (!dwarf_attr(die, gnu ? DW_AT_low_pc : DW_AT_call_return_pc, &attribute) ||
-      dwarf_formaddr(&attribute, &site->after) != 0)
-    return false;
-  site->is_tail = flag_of(die, gnu ? DW_AT_GNU_tail_call : DW_AT_call_tail_call);
-  site->has_target = dwarf_attr(die, gnu ? DW_AT_abstract_origin : DW_AT_call_origin, &attribute) &&
-                     dwarf_formref_die(&attribute, &site->target);
-  return true;
-}
-
-/* Calls VISIT for each call site in SCOPE and its inner scopes, until it returns false. */
-static bool each_call_site(Dwarf_Die *scope, int depth,
-                           bool (*visit)(const call_site_t *site, void *context), void *context) {
-  Dwarf_Die child;
-  call_site_t site;
-  if (depth == DEPTH_MAX || dwarf_child(scope, &child) != 0) return true;
-  do {
-    int tag = dwarf_tag(&child);
-    bool is_scope = tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine;
-    if (is_call_site(tag) && read_call_site(&child, &site) && !visit(&site, context)) return false;
-    if (is_scope && !each_call_site(&child, depth + 1, visit, context)) return false;
-  } while (dwarf_siblingof(&child, &child) == 0);
-  return true;
 }
 
 /* ---- functions ------------------------------------------------------------------------------ */
@@ -182,7 +137,7 @@ static bool try_tail_call(const call_site_t *site, void *context) {
 static void search_from(chain_search_t *search, uint64_t entry) {
   Dwarf_Die function;
   if (search->length < TAIL_CALLS_MAX && function_at(search->t, entry, &function))
-    each_call_site(&function, 0, try_tail_call, search);
+    call_sites_each(&function, try_tail_call, search);
 }
 
 typedef struct call_match {
@@ -205,7 +160,7 @@ int tail_calls_between(tail_calls_t *t, uint64_t return_address, uint64_t entry,
   call_match_t call = {.after = return_address};
   uint64_t called;
   if (!function_at(t, return_address - 1, &caller)) return 0;
-  each_call_site(&caller, 0, match_call, &call);
+  call_sites_each(&caller, match_call, &call);
   if (!call.found || !call.site.has_target || !entry_of(t, &call.site.target, &called) ||
       called == entry)
     return 0;

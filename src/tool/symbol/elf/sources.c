@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Finds the files of a module, in gdb's order: the image, a file named by the build-id, a file
- * named by .gnu_debuglink with matching content, debuginfod. Before debuginfod, a file with the
- * image's name in a folder of the user is tried. A file with another build-id is rejected. See
- * sources.h.
+ * named by .gnu_debuglink with matching content, debuginfod. The image is searched below the user's
+ * sysroots first and in the user's folders last. Before debuginfod, the files of the user's folders
+ * are tried. A file with another build-id is rejected. See sources.h.
  */
 #include "symbol/elf/sources.h"
 
@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "symbol/elf/folders.h"
 #include "symbol/macho/map.h"
 #include "symbol/index/coding.h"
 
@@ -43,17 +44,8 @@ static bool open_fd(elf_file_t *file, int fd, const char *path) {
   return false;
 }
 
-/* Opens only regular files: a FIFO or a device could block, or never end. */
-static int open_regular(const char *path) {
-  struct stat status;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
-  if (fd >= 0) close(fd);
-  return -1;
-}
-
 static bool open_file(elf_file_t *file, const char *path) {
-  int fd = open_regular(path);
+  int fd = elf_open_regular(path);
   return fd >= 0 && open_fd(file, fd, path);
 }
 
@@ -211,19 +203,40 @@ static bool try_debug(sources_t *sources, const char *path, const uint8_t *id, s
   return good;
 }
 
+/* Writes DIR/.build-id/xx/yyyy with SUFFIX to PATH. False: it is too long. */
+static bool build_id_path(char path[PATH_MAX], const char *dir, const uint8_t *id, size_t size,
+                          const char *suffix) {
+  int used = snprintf(path, PATH_MAX, "%s/.build-id/%02x/", dir, id[0]);
+  if (used < 0 || (size_t)used + size * 2 + strlen(suffix) + 1 > PATH_MAX) return false;
+  for (size_t i = 1; i < size; i++)
+    used += snprintf(path + used, PATH_MAX - (size_t)used, "%02x", id[i]);
+  strcpy(path + used, suffix);
+  return true;
+}
+
 static bool find_by_build_id(sources_t *sources, const char *const *dirs, const uint8_t *id,
                              size_t size) {
   char path[PATH_MAX];
   for (; dirs && *dirs; dirs++) {
-    int used = snprintf(path, sizeof path, "%s/.build-id/%02x/", *dirs, id[0]);
-    if (used < 0 || (size_t)used + size * 2 + 8 > sizeof path) continue;
-    for (size_t i = 1; i < size; i++)
-      used += snprintf(path + used, sizeof path - (size_t)used, "%02x", id[i]);
-    strcpy(path + used, ".debug");
-    if (try_debug(sources, path, id, size, NULL)) return true;
-    path[used] = 0; /* a link to the image itself, as in some distributions */
-    if (!sources->image.elf && try_debug(sources, path, id, size, NULL)) return true;
+    if (build_id_path(path, *dirs, id, size, ".debug") && try_debug(sources, path, id, size, NULL))
+      return true;
+    /* a link to the image itself, as in some distributions */
+    if (!sources->image.elf && build_id_path(path, *dirs, id, size, "") &&
+        try_debug(sources, path, id, size, NULL))
+      return true;
   }
+  return false;
+}
+
+/* The debug files of sysroots. */
+static bool find_in_sysroots(sources_t *sources, const char *const *sysroots, const uint8_t *id,
+                             size_t size) {
+  char path[PATH_MAX];
+  const char *dirs[] = {path, NULL};
+  for (; sysroots && *sysroots; sysroots++)
+    if ((size_t)snprintf(path, sizeof path, "%s/usr/lib/debug", *sysroots) < sizeof path &&
+        find_by_build_id(sources, dirs, id, size))
+      return true;
   return false;
 }
 
@@ -266,6 +279,23 @@ static bool find_by_name(sources_t *sources, const char *const *dirs, const char
   return false;
 }
 
+/* Tries the files with the build-id in folders of the user, whatever their names: first those with
+ * debug information. */
+static bool find_in_folders(sources_t *sources, const symbol_places_t *places, const uint8_t *id,
+                            size_t size) {
+  for (int any = 0; any < 2; any++)
+    for (const char *const *dirs = places->debug_dirs; dirs && *dirs; dirs++) {
+      size_t place = 0;
+      const char *path;
+      while ((path = elf_folders_find(places->folders, *dirs, id, size, &place))) {
+        if (!try_debug(sources, path, id, size, NULL)) continue;
+        if (any || debug_info_size(sources->debug.elf)) return true;
+        close_file(&sources->debug);
+      }
+    }
+  return false;
+}
+
 /* debuginfod.h of elfutils: a client finds a file by its build-id. The library is loaded only when
  * servers are configured. It caches files and failures. */
 static bool find_by_debuginfod(sources_t *sources, const uint8_t *id, size_t size) {
@@ -289,14 +319,17 @@ static bool find_by_debuginfod(sources_t *sources, const uint8_t *id, size_t siz
   return good;
 }
 
-static void find_debug(sources_t *sources, const char *const *dirs, const char *image_path,
+static void find_debug(sources_t *sources, const symbol_places_t *places, const char *image_path,
                        const uint8_t *id, size_t id_size) {
+  const char *const *dirs = places->debug_dirs;
   if (id_size && (find_by_build_id(sources, dirs, id, id_size) ||
+                  find_in_sysroots(sources, places->sysroots, id, id_size) ||
                   find_by_build_id(sources, default_dirs, id, id_size)))
     return;
   if (find_by_link(sources, dirs, id, id_size) || find_by_link(sources, default_dirs, id, id_size))
     return;
   if (find_by_name(sources, dirs, image_path, id, id_size)) return;
+  if (find_in_folders(sources, places, id, id_size)) return;
   if (id_size) find_by_debuginfod(sources, id, id_size);
 }
 
@@ -395,13 +428,10 @@ const char *sources_debug_path(const sources_t *sources) {
   return sources->debug.elf ? sources->debug.path : NULL;
 }
 
-static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *source) {
-  const char *path = source->open_path ? source->open_path : source->path;
-  if (source->bytes)
-    return open_memory(&sources->image, source->bytes, source->size, source->path)
-               ? SYMBOL_NAMED
-               : SYMBOL_BAD_FILE;
-  int fd = path ? open_regular(path) : -1;
+/* Opens PATH as the image of SOURCE. */
+static symbol_reason_t try_image(sources_t *sources, const symbol_source_t *source,
+                                 const char *path) {
+  int fd = elf_open_regular(path);
   if (fd < 0) return SYMBOL_NO_FILE;
   if (!open_fd(&sources->image, fd, path)) return SYMBOL_BAD_FILE;
   symbol_reason_t reason = check_file(&sources->image);
@@ -412,17 +442,58 @@ static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *sou
   return reason;
 }
 
+/* Opens PATH if it has the bytes of SOURCE's code: a debug file has not. */
+static bool try_foreign(sources_t *sources, const symbol_source_t *source, const char *path) {
+  GElf_Shdr header;
+  if (try_image(sources, source, path) != SYMBOL_NAMED) return false;
+  if (section_named(sources->image.elf, ".text", &header)) return true;
+  close_file(&sources->image);
+  return false;
+}
+
+static bool find_image(sources_t *sources, const symbol_places_t *places,
+                       const symbol_source_t *source) {
+  const uint8_t *id = source->build_id;
+  size_t size = source->build_id_size;
+  for (const char *const *dirs = places->debug_dirs; size && dirs && *dirs; dirs++) {
+    char path[PATH_MAX];
+    const char *found;
+    size_t place = 0;
+    if (build_id_path(path, *dirs, id, size, "") && try_foreign(sources, source, path)) return true;
+    while ((found = elf_folders_find(places->folders, *dirs, id, size, &place)))
+      if (try_foreign(sources, source, found)) return true;
+  }
+  return false;
+}
+
+static symbol_reason_t open_image(sources_t *sources, const symbol_source_t *source,
+                                  const symbol_places_t *places) {
+  char path[PATH_MAX];
+  bool is_foreign;
+  symbol_reason_t reason = SYMBOL_NO_FILE;
+  if (source->bytes)
+    return open_memory(&sources->image, source->bytes, source->size, source->path)
+               ? SYMBOL_NAMED
+               : SYMBOL_BAD_FILE;
+  for (size_t i = 0; symbol_place(places, source, i, path, &is_foreign); i++) {
+    symbol_reason_t found = try_image(sources, source, path);
+    if (found == SYMBOL_NAMED) return SYMBOL_NAMED;
+    if (found != SYMBOL_NO_FILE) reason = found;
+  }
+  return find_image(sources, places, source) ? SYMBOL_NAMED : reason;
+}
+
 symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
-                             const char *const *dirs) {
+                             const symbol_places_t *places) {
   *sources = (sources_t){.image = {.fd = -1}, .debug = {.fd = -1}, .mini = {.fd = -1}};
   symbol_reason_t reason;
-  sources->macho = macho_sources_open(source, dirs, &reason);
+  sources->macho = macho_sources_open(source, places, &reason);
   if (sources->macho) {
     read_macho(sources);
     return SYMBOL_NAMED;
   }
   if (reason == SYMBOL_REPLACED || reason == SYMBOL_TRUNCATED) return reason; /* a Mach-O file */
-  reason = open_image(sources, source);
+  reason = open_image(sources, source, places);
   const uint8_t *id = source->build_id;
   size_t id_size = source->build_id_size;
   if (sources->image.elf) {
@@ -439,7 +510,7 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
     open_mini(sources);
   }
   if (!sources->image_has_debug && !source->bytes)
-    find_debug(sources, dirs, source->path, id, id_size);
+    find_debug(sources, places, source->path, id, id_size);
   read_debug(sources);
   sources->fingerprint = mix_file(mix_file(1, &sources->image), &sources->debug);
   if (sources->image.elf || sources->debug.elf) return SYMBOL_NAMED;

@@ -36,10 +36,10 @@ typedef struct sources {
 const char *sources_debug_path(const sources_t *sources);
 
 /* Opens the files of SOURCE. Returns SYMBOL_NAMED, or the reason why none can be used; then none is
- * open. Searches debug files in DEBUG_DIRS (ends with NULL, may be NULL), in /usr/lib/debug, beside
- * the image, and through debuginfod if DEBUGINFOD_URLS is set. */
+ * open. Searches debug files in PLACES, in /usr/lib/debug, beside the image, and through debuginfod
+ * if DEBUGINFOD_URLS is set. */
 symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
-                             const char *const *debug_dirs);
+                             const symbol_places_t *places);
 void sources_close(sources_t *sources);
 
 /* Copies the build-id of the files to OUT. Returns its size; 0 when there is none, or it exceeds

@@ -18,15 +18,16 @@
 #define UUID_BYTES 16
 
 typedef struct dsym_search {
-  macho_sources_t *sources;
+  macho_file_t *file; /* that is searched */
+  bool is_image;      /* FILE need not have DWARF */
   macho_choice_t choice;
 } dsym_search_t;
 
 static bool try_file(dsym_search_t *search, const char *path) {
-  macho_file_t *debug = &search->sources->debug;
-  if (macho_file_open(debug, path, &search->choice) != SYMBOL_NAMED) return false;
-  if (debug->debug_size) return true;
-  macho_file_close(debug);
+  macho_file_t *file = search->file;
+  if (macho_file_open(file, path, &search->choice) != SYMBOL_NAMED) return false;
+  if (file->debug_size || search->is_image) return true;
+  macho_file_close(file);
   return false;
 }
 
@@ -56,7 +57,7 @@ static bool try_folder(dsym_search_t *search, const char *path, bool bundles) {
 static void find_dsym(macho_sources_t *sources, const char *path, const uint8_t *uuid,
                       const char *const *dirs) {
   char bundle[PATH_MAX];
-  dsym_search_t search = {.sources = sources,
+  dsym_search_t search = {.file = &sources->debug,
                           .choice = {.uuid = uuid, .uuid_size = uuid ? UUID_BYTES : 0}};
   if (!uuid) return; /* no dSYM can be matched */
   if (path &&
@@ -71,9 +72,31 @@ static void find_dsym(macho_sources_t *sources, const char *path, const uint8_t 
   }
 }
 
-macho_sources_t *macho_sources_open(const symbol_source_t *source, const char *const *debug_dirs,
+/* A missing image, in folders of the user. */
+static void find_image(macho_sources_t *sources, const uint8_t *uuid, const char *const *dirs) {
+  dsym_search_t search = {.file = &sources->image,
+                          .is_image = true,
+                          .choice = {.uuid = uuid, .uuid_size = uuid ? UUID_BYTES : 0}};
+  while (uuid && dirs && *dirs && !try_folder(&search, *dirs, false))
+    dirs++;
+}
+
+/* Opens the image of SOURCE at the first of its places that has one. */
+static symbol_reason_t open_image(macho_sources_t *sources, const symbol_source_t *source,
+                                  const symbol_places_t *places, const macho_choice_t *choice) {
+  char path[PATH_MAX];
+  bool is_foreign;
+  symbol_reason_t reason = SYMBOL_NO_FILE;
+  for (size_t i = 0; symbol_place(places, source, i, path, &is_foreign); i++) {
+    symbol_reason_t found = macho_file_open(&sources->image, path, choice);
+    if (found == SYMBOL_NAMED) return found;
+    if (found != SYMBOL_NO_FILE) reason = found;
+  }
+  return reason;
+}
+
+macho_sources_t *macho_sources_open(const symbol_source_t *source, const symbol_places_t *places,
                                     symbol_reason_t *reason) {
-  const char *path = source->open_path ? source->open_path : source->path;
   macho_choice_t choice = {.uuid = source->build_id,
                            .uuid_size = source->build_id_size,
                            .machine = source->machine,
@@ -81,13 +104,17 @@ macho_sources_t *macho_sources_open(const symbol_source_t *source, const char *c
   macho_sources_t *sources = calloc(1, sizeof *sources);
   *reason = SYMBOL_NO_FILE;
   if (!sources) return NULL;
-  if (path && !source->bytes) *reason = macho_file_open(&sources->image, path, &choice);
+  if (!source->bytes) *reason = open_image(sources, source, places, &choice);
   const image_t *image = &sources->image.image;
   const uint8_t *uuid = image->build_id_size == UUID_BYTES    ? image->build_id
                         : source->build_id_size == UUID_BYTES ? source->build_id
                                                               : NULL;
   bool wanted = sources->image.map ? !sources->image.debug_size : *reason != SYMBOL_BAD_FILE;
-  if (wanted && !source->bytes) find_dsym(sources, path, uuid, debug_dirs);
+  const char *path = source->open_path ? source->open_path : source->path;
+  if (sources->image.map && sources->image.path) path = sources->image.path;
+  if (wanted && !source->bytes) find_dsym(sources, path, uuid, places->debug_dirs);
+  if (!sources->image.map && wanted && !source->bytes)
+    find_image(sources, uuid, places->debug_dirs);
   if (sources->image.map || sources->debug.map) {
     *reason = SYMBOL_NAMED;
     return sources;

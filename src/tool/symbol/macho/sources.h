@@ -8,15 +8,17 @@
 
 #include "symbol/dwarf/dwarf.h"
 #include "symbol/macho/file.h"
+#include "symbol/places.h"
 
 typedef struct macho_sources {
   macho_file_t image, debug; /* either may be missing */
 } macho_sources_t;
 
 /* Opens the files of SOURCE, like sources_open: the image and, if it has no DWARF, the dSYM with
- * its UUID beside the image or in DEBUG_DIRS (NAME.dSYM bundles, or the files of one). NULL with
- * *REASON; SYMBOL_BAD_FILE when the file is not Mach-O. */
-macho_sources_t *macho_sources_open(const symbol_source_t *source, const char *const *debug_dirs,
+ * its UUID beside the image or in debug folders (NAME.dSYM bundles, or the files of one). A missing
+ * image is searched by its UUID in these folders too. NULL with *REASON; SYMBOL_BAD_FILE when the
+ * file is not Mach-O. */
+macho_sources_t *macho_sources_open(const symbol_source_t *source, const symbol_places_t *places,
                                     symbol_reason_t *reason);
 void macho_sources_close(macho_sources_t *sources);
 

@@ -12,6 +12,8 @@
 #include "recorder/monitor/thread_stats.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
+#include "report/why/stuck.h"
+#include "symbol/python.h"
 #include "target/target.h"
 
 /* A process is observed for two seconds; on a machine that is slow to read it, for at most four. */
@@ -43,6 +45,7 @@ typedef struct observer {
   ARRAY(counters_t) counters;
   ARRAY(pid_t) running;                 /* threads of this look that ran and have no stack yet */
   uint64_t start_ns, now_ns, before_ns; /* BEFORE: the previous look */
+  char program[32];
   bool failed;
 } observer_t;
 
@@ -103,7 +106,9 @@ static why_function_t function_of(const symbolized_pc_t *named, const symbol_fra
                           .line = f->line,
                           .library = slash ? slash + 1 : path,
                           .path = path,
-                          .own = name && named->module && why_own(path, name, f->file),
+                          .own = name &&
+                                 (named->is_python ? python_role(f->file) == PYTHON_APP
+                                                   : named->module && why_own(path, name, f->file)),
                           .known = name != NULL};
 }
 
@@ -115,6 +120,7 @@ static int name_stack(void *context, uint32_t stack, why_function_t *out, int ma
   for (uint32_t i = 0; i < s->count && count < max; i++) {
     const symbolized_pc_t *named = stack_symbolizer_lookup(o->symbolizer, &s->frames[i]);
     if (!named) break;
+    if (s->frames[i].folded) continue;
     if (!named->count)
       out[count++] = (why_function_t){.name = "code without a name", .library = "", .path = ""};
     for (int k = 0; k < named->count && count < max; k++)
@@ -122,6 +128,8 @@ static int name_stack(void *context, uint32_t stack, why_function_t *out, int ma
   }
   return count;
 }
+
+static const char *program_of(void *context) { return ((const observer_t *)context)->program; }
 
 /* ---- one look ----------------------------------------------------------------------------- */
 
@@ -214,7 +222,7 @@ static bool add_look(observer_t *o) {
 
 /* Threads that ran are stopped for some microseconds. */
 static bool look(observer_t *o, problem_t *problem) {
-  stacks_options_t options = {.depth = DEPTH, .touch = TOUCH_UNSEEN};
+  stacks_options_t options = {.depth = DEPTH, .touch = TOUCH_UNSEEN, .python = true};
   if (!stacks_capture(o->target, &options, problem)) return false;
   o->failed |= !add_look(o);
   if (!o->running.count || o->failed) return true;
@@ -255,7 +263,17 @@ static void sleep_until(uint64_t time_ns) {
   }
 }
 
+/* Whether each thread was blocked at one place all the time. */
+static bool nothing_moved(const observer_t *o) {
+  const why_t *w = o->why;
+  bool good = !w->ticks.count && w->waits.count == o->target->thread_count;
+  for (size_t i = 0; good && i < w->waits.count; i++)
+    good = !w->waits.items[i].from_ns && w->waits.items[i].to_ns == o->now_ns - o->start_ns;
+  return good;
+}
+
 static bool observe(observer_t *o, problem_t *problem) {
+  unsigned zombies = stuck_zombies(o->target->pid), later;
   o->start_ns = o->now_ns = now();
   for (int looks = 0;; looks++) {
     o->before_ns = o->now_ns;
@@ -269,6 +287,9 @@ static bool observe(observer_t *o, problem_t *problem) {
     sleep_until(o->now_ns + PERIOD_NS);
   }
   o->why->duration_ns = now() - o->start_ns;
+  o->why->is_stuck = nothing_moved(o) && stuck_for_ever(o->target);
+  later = stuck_zombies(o->target->pid);
+  o->why->zombies = later < zombies ? later : zombies;
   add_counters(o);
   return true;
 }
@@ -304,7 +325,7 @@ static void find_crash(observer_t *o) {
 }
 
 static bool read_core(observer_t *o, problem_t *problem) {
-  const stacks_options_t options = {.depth = DEPTH};
+  const stacks_options_t options = {.depth = DEPTH, .python = true};
   if (!stacks_capture(o->target, &options, problem)) return false;
   o->failed = !add_look(o);
   find_crash(o);
@@ -324,14 +345,21 @@ static void free_observer(observer_t *o) {
   stack_symbolizer_free(o->symbolizer);
 }
 
-static bool explain(why_report_t *why, observer_t *o, problem_t *problem) {
+static bool explain(why_report_t *why, observer_t *o, const frame_names_options_t *naming,
+                    problem_t *problem) {
   why_t *w = o->why = &why->facts;
   w->is_live = o->target->live;
   w->is_core = !w->is_live;
   w->has_waits = true;
   w->has_ticks = w->is_live;
   w->names = (why_names_t){.of_stack = name_stack, .context = o};
-  o->symbolizer = stack_symbolizer_new(o->target, &(stack_symbolizer_options_t){0});
+  if (w->is_live) {
+    snprintf(o->program, sizeof o->program, "/proc/%d/exe", (int)o->target->pid);
+    w->names.program = program_of;
+  }
+  const stack_symbolizer_options_t options = {.debug_dirs = naming->debug_dirs,
+                                              .sysroots = naming->sysroots};
+  o->symbolizer = stack_symbolizer_new(o->target, &options);
   o->tail_frames = o->symbolizer ? tail_frames_new(o->target, o->symbolizer) : NULL;
   if (!o->tail_frames) return problem_set(problem, "out of memory"), false;
   if (!(w->is_live ? observe(o, problem) : read_core(o, problem))) return false;
@@ -362,7 +390,7 @@ static void keep_culprits(why_report_t *why) {
 }
 
 bool why_target(why_report_t *why, long pid, const char *path, const char *exe,
-                char error[WHY_ERROR_MAX]) {
+                const frame_names_options_t *naming, char error[WHY_ERROR_MAX]) {
   problem_t problem = {{0}};
   if (pid == getpid()) {
     snprintf(error, WHY_ERROR_MAX, "sonde cannot observe itself");
@@ -371,7 +399,7 @@ bool why_target(why_report_t *why, long pid, const char *path, const char *exe,
   target_t *target =
       pid ? target_open_process((pid_t)pid, &problem) : target_open_core(path, exe, &problem);
   observer_t o = {.target = target};
-  bool good = target && explain(why, &o, &problem);
+  bool good = target && explain(why, &o, naming, &problem);
   if (good) keep_culprits(why);
   free_observer(&o);
   if (target) target_close(target);

@@ -3,8 +3,8 @@
  * Samples one thread of the program from outside. The kernel takes the samples (perf_ticks.h);
  * their stacks are unwound here.
  */
-#ifndef SONDE_RECORDER_MONITOR_OUTSIDE_H
-#define SONDE_RECORDER_MONITOR_OUTSIDE_H
+#ifndef SONDE_RECORDER_MONITOR_OUTSIDE_OUTSIDE_H
+#define SONDE_RECORDER_MONITOR_OUTSIDE_OUTSIDE_H
 
 #include "recorder/monitor/thread_stacks.h"
 #include "target/perf_ticks.h"

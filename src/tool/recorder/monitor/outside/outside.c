@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "recorder/monitor/outside.h"
+#include "recorder/monitor/outside/outside.h"
 
 #include <stdlib.h>
 

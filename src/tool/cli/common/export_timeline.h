@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exports that need times: the Firefox Profiler, speedscope, callgrind and heaptrack.
+ */
+#ifndef SONDE_CLI_COMMON_EXPORT_TIMELINE_H
+#define SONDE_CLI_COMMON_EXPORT_TIMELINE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "report/report.h"
+
+/* X(key, word of --as, whether the format is binary) */
+#define EXPORT_TIMELINE_FORMATS(X)                                                                 \
+  X(FIREFOX, "firefox", true)                                                                      \
+  X(SPEEDSCOPE, "speedscope", false)                                                               \
+  X(CALLGRIND, "callgrind", false)                                                                 \
+  X(HEAPTRACK, "heaptrack", false)
+
+/* "firefox" for that word; NULL: not one of these formats. */
+const char *export_timeline_format(const char *word);
+
+/* Writes REPORT, which has its reader, in FORMAT to OUT. Returns the status of the verb. */
+int export_timeline(report_t *report, const char *format, FILE *out);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which program a process executes, for a recording from outside. Otherwise the agent records it.
+ */
+#ifndef SONDE_RECORDER_MONITOR_OUTSIDE_PROGRAM_H
+#define SONDE_RECORDER_MONITOR_OUTSIDE_PROGRAM_H
+
+#include "recorder/monitor/writer.h"
+
+/* Records the executable and the arguments that process PID has now. */
+void program_write(monitor_writer_t *writer, pid_t pid);
+
+#endif
