@@ -55,12 +55,15 @@ def variants(folder):
     entries = build(folder, "entries", ["-fpatchable-function-entry=5"])
     made["off, patchable entries"] = [entries]
     made["sonde record, entries"] = [SONDE, "record", "--trace", "-o", f"{folder}/x.sonde", "--", entries]
+    made["sonde record, any function"] = [SONDE, "record", "--trace=!fib", "-o", f"{folder}/x.sonde", "--",
+                                          made["plain"][0]]
     if shutil.which("uftrace"):
         uftrace = ["uftrace", "record", "--no-libcall", "--no-event", "-d", f"{folder}/uftrace"]
         made["uftrace, the same hooks"] = [*uftrace, build(folder, "uft", hooks)]
         made["uftrace, -pg"] = [*uftrace, build(folder, "pg", ["-pg"], (), ["-pg"])]
         made["uftrace, patched entries"] = [*uftrace, "-P", ".", build(
             folder, "patchable", ["-fpatchable-function-entry=5"])]
+        made["uftrace, any function"] = [*uftrace, "-P", "^fib$", made["plain"][0]]
     if shutil.which("clang"):
         sleds = ["-fxray-instrument", "-fxray-instruction-threshold=1"]
         patched = build(folder, "sleds", sleds, (), (), "clang")

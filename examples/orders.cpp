@@ -52,7 +52,7 @@ static std::vector<std::string> history; /* only grows */
 }
 
 int main(int argc, char **argv) {
-  int rounds = argc > 1 ? std::atoi(argv[1]) : 150;
+  int rounds = argc > 1 ? std::atoi(argv[1]) : 600;
   double most = 0;
   for (int round = 0; round < rounds; round++) {
     std::vector<order> orders = read_orders(round);

@@ -66,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   leaks_t l = {.exchange = calloc(1, ROOM), .size = ROOM, .count = BLOCKS};
   l.blocks = calloc(BLOCKS, sizeof *l.blocks);
   l.stacks = calloc(BLOCKS, sizeof *l.stacks);
-  r.names = frame_names_new(r.reader);
+  r.names = frame_names_new(r.reader, NULL);
   if (!out || !l.exchange || !l.blocks || !l.stacks || !r.names) abort();
   for (uint32_t i = 0; i < BLOCKS; i++) {
     l.blocks[i] = (leaks_block_t){.address = 0x1000 + 64 * i, .size = 40};

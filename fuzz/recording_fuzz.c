@@ -59,7 +59,7 @@ static bool add_event(void *context, const record_event_t *event) {
 static void say(coverage_t *coverage) {
   char words[256];
   for (size_t i = 0; i < coverage->count; i++)
-    (void)coverage_words(&coverage->calls[i], words, sizeof words);
+    (void)coverage_words(&coverage->calls[i], 62, words, sizeof words);
   coverage_free(coverage);
 }
 

@@ -18,6 +18,10 @@ USAGE = [
     "cgroup_memory_bytes", "cgroup_memory_limit_bytes", "cgroup_oom_events", "cgroup_oom_kills",
     "cgroup_cpu_limit_permille", "cgroup_throttled_ns"]
 
+CAUSES = [
+    "before", "off", "last_interval", "signal_blocked", "handler_replaced", "seccomp", "no_timer", "no_agent",
+    "kernel_thread", "lost", "unseen"]
+
 
 def mix(x, w):
     x = ((x ^ w) * 0x9E3779B97F4A7C15) & M64
@@ -502,11 +506,17 @@ class Recording:
                 yield {"event": "block", "time": time, "given": time - b.signed(), "stack": stack,
                        "address": hex(address), "size": size, "tid": self.threads[stream]}
         elif subtype == 5:
-            yield {"event": "marker", "time": time, "name": b.string().decode()}
+            marker = {"event": "marker", "time": time, "name": b.string().decode()}
+            stack = b.varint() if b.more() else 0
+            yield {**marker, "stack": stack} if stack else marker
         elif subtype == 6:
             call, address, size, stack, old, old_size = (b.varint() for _ in range(6))
             region = {"event": "mapping", "time": time, "address": hex(address), "size": size,
-                      "call": ["", "mapped", "unmapped", "moved"][call], "stack": stack}
+                      "call": ["", "mapped", "unmapped", "moved"][call], "stack": stack,
+                      **{key: b.varint() for key in ("protection", "flags", "offset")}}
+            name = b.string().decode()
+            if name:
+                region["name"] = name
             if call == 3:
                 region.update(old=hex(old), old_size=old_size)
             yield region
@@ -514,6 +524,19 @@ class Recording:
             call, address, size, stack = (b.varint() for _ in range(4))
             yield {"event": "pool" if call == 1 else "pool_free", "time": time,
                    "address": hex(address), "size": size, "stack": stack}
+        elif subtype == 7:
+            yield {"event": "maps", "time": time, "first": b.varint(), "lines": b.string().decode()}
+        elif subtype == 43:
+            keys = "number", "tid", "cpu_ns", "sampled_ns", "period_ns"
+            event = {"event": "thread_time", "time": time, **{key: b.varint() for key in keys}}
+            event["name"], event["without_samples_ns"] = b.string().decode(), {}
+            while b.more():
+                cause = CAUSES[b.varint()]
+                event["without_samples_ns"][cause] = b.varint()
+            yield event
+        elif subtype == 44:
+            keys = "cpu_ns", "threads", "unknown_ns"
+            yield {"event": "process_time", "time": time, **{key: b.varint() for key in keys}}
         elif subtype == 9:
             numbers = [b.varint() for _ in range(5)]
             texts = [b.string().decode() for _ in range(3)]

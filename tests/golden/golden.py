@@ -69,6 +69,14 @@ def first_thread_sleeps(pid):
     return stat[stat.rindex(")") + 2] == "S"
 
 
+def masked(text):
+    """TEXT with words for build-ids, addresses and times. tests/golden/page.py uses it too."""
+    text = re.sub(r"\b[0-9a-f]{40}\b", "BUILD-ID", text)
+    text = re.sub(r"\b0x[0-9a-f]{4,16}\b", "0xADDRESS", text)
+    text = re.sub(r"\b\d+(\.\d+)? ?(ns|us|µs|ms|s)\b", "TIME", text)
+    return re.sub(r'("(?:elapsed|stopped)_us": ?)\d+(\.\d+)?', r"\1TIME", text)
+
+
 class Case:
     def __init__(self, build):
         self.build = build.resolve()
@@ -108,11 +116,7 @@ class Case:
 
     def normal(self, text):
         text = text.replace(str(self.build), "BUILD").replace(str(self.source), "SOURCE")
-        text = text.replace(self.scratch.name, "SCRATCH")
-        text = re.sub(r"\b[0-9a-f]{40}\b", "BUILD-ID", text)
-        text = re.sub(r"\b0x[0-9a-f]{4,16}\b", "0xADDRESS", text)
-        text = re.sub(r"\b\d+(\.\d+)? ?(ns|us|µs|ms|s)\b", "TIME", text)
-        text = re.sub(r'("(?:elapsed|stopped)_us": ?)\d+(\.\d+)?', r"\1TIME", text)
+        text = masked(text.replace(self.scratch.name, "SCRATCH"))
         return [re.sub(r"\d+", lambda m: self.ids.get(m[0], m[0]), line).rstrip()
                 for line in text.splitlines()]
 

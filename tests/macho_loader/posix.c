@@ -259,6 +259,7 @@ const stand_in_t posix_stand_ins[] = {
     {"_popen", popen},
     {"_popen$DARWIN_EXTSN", popen},
     {"_pclose", pclose},
+    {"_open_memstream", open_memstream},
     {"_dup2", dup2},
     {"_mac_host_fstat", mac_fstat},
     {"_mac_host_stat", mac_stat},

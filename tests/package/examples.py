@@ -52,6 +52,10 @@ def hook():
     check("PATH" not in text, text)
 
 
+def intercept():
+    _shows(_run("intercept"), r'^call 1: getenv\("NO_SUCH_VARIABLE"\) = NULL$', r"^half\(17, 2\)$", "^= 4.25$", "^4.25$", "^4$")
+
+
 def trace():
     path = fresh()
     _shows(_run("trace", path), "sort", "fill", "qsort")

@@ -44,6 +44,8 @@ def files():
     there = {str(path.relative_to(PREFIX)) for path in PREFIX.rglob("*") if not path.is_dir()}
     headers = {f"include/sonde/{path.name}" for path in pathlib.Path(SOURCE, "include/sonde").iterdir()}
     missing = [name for name in headers | {"bin/sonde", "share/doc/sonde/docs/packages.md", "share/doc/sonde/README.md",
+                                           "share/doc/sonde/CONTRIBUTING.md", "share/doc/sonde/docs/README.md",
+                                           "share/doc/sonde/docs/slow.md", "share/doc/sonde/examples/questions/slow.cpp",
                                            "share/doc/sonde/examples/malloc_log.c"} if name not in there]
     check(not missing, f"missing: {missing}")
     libraries = {pathlib.Path(name).name for name in there if re.match(r"lib\w*/", name)}

@@ -294,7 +294,7 @@ def calls_are_those_that_strace_sees():
             if m := re.match(r'connect\(\d+, .*htons\((\d+)\).*"127.0.0.1"', line):
                 key = ("connect", "127.0.0.1:" + m[1])
             elif m := re.match(r'openat\(AT_FDCWD, ("/etc/ssl/private/\w+"), (\S+)\)', line):
-                key = ("open", m[1] + (", 0x80000" if "CLOEXEC" in m[2] else ", 0x0"))
+                key = ("open", f"{m[1]}, {m[2]}")
             elif m := re.match(r'unlink(?:at\(AT_FDCWD, |\()(0x8|"\w+")', line):
                 key = ("unlink", '""' if m[1] == "0x8" else m[1])
             else:

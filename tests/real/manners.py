@@ -52,6 +52,8 @@ def long_output_goes_to_the_pager(folder):
             assert printed and max(map(len, lines)) <= columns, lines
             terminal.type("clear; SONDE_PAGER= sonde report long.sonde sample; echo status $?\n")
             assert "paged" not in terminal.wait_for("status 0")
+            terminal.type("clear; sonde report --no-pager long.sonde sample; echo status $?\n")
+            assert "paged" not in terminal.wait_for("status 0")
 
 
 def colors_only_where_they_are_read(folder):

@@ -126,6 +126,27 @@ def musl_stacks_search_no_list():
     assert more > 9000 and reads < more // 4, (reads, more)
 
 
+def a_frame_across_two_pages_is_checked_once():
+    """The outermost frame ends in another page than it begins. Each event once checked a read there."""
+    needs("musl-gcc", "setarch")
+    needs_strace()
+    program = compile_c(MUSL.replace("(void)argv;", 'printf("%lu\\n", (unsigned long)(argv - 1) % 4096);').replace(
+        "#include <stdlib.h>", "#include <stdio.h>\n#include <stdlib.h>"), "-O0", compiler="musl-gcc")
+    counts, path = os.path.join(WORK, "pages.strace"), fresh()
+
+    def argument_count_in_page(padding):
+        return int(output_of("setarch", "-R", "strace", "-f", "-e", "trace=process_vm_readv", "-o", counts, SONDE, "record",
+                             "--malloc", "--force", "-o", path, "--", program, "more",
+                             env=dict(os.environ, PADDING="x" * padding)))
+
+    wanted = 0x20  # musl calls main from a frame that ends right below the count of arguments
+    assert argument_count_in_page((argument_count_in_page(0) - wanted) % 4096) == wanted
+    events = blocks_of(path)["events"]
+    with open(counts) as f:
+        reads = sum("process_vm_readv(" in line for line in f)
+    assert events > 9000 and reads < events // 4, (reads, events)
+
+
 def _has_ended(pid):
     """Also where nobody waits for it."""
     try:
@@ -301,7 +322,7 @@ def cpu_time_is_where_it_is():
 
 def the_second_reader_agrees():
     path, _ = record_blocks([WORKER, "3", "3000"])
-    ours, theirs = ([e for e in read if "tid" in e] for read in (events(path, "--stacks"), second_reader(path)))
+    ours, theirs = ([e for e in read if "tid" in e and "address" in e] for read in (events(path, "--stacks"), second_reader(path)))
 
     def by_thread(listed):
         threads = {}

@@ -46,10 +46,14 @@ def freeze(pid):
 
 
 def ask_sonde(pid, options):
-    done = try_sonde("stacks", "--json", *options, pid)
+    """Native frames only: gdb has no others."""
+    done = try_sonde("stacks", "--json", "--native", *options, pid)
     if done.returncode != 0:
         raise RuntimeError(f"sonde: {done.stderr.strip()}")
-    return {thread["tid"]: thread for thread in json.loads(done.stdout)["threads"]}
+    threads = json.loads(done.stdout)["threads"]
+    for thread in threads:
+        thread["frames"] = [frame for frame in thread["frames"] if "language" not in frame]
+    return {thread["tid"]: thread for thread in threads}
 
 
 def ask_gdb(pid):

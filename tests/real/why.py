@@ -73,9 +73,23 @@ def use_of_a_block_that_was_given_out_again():
     assert all(f"{name} (kept.c:" in sentence for name in ("message_new", "connection_new", "connection_close")), sentence
 
 
+def use_of_the_link_in_a_freed_block():
+    """Of glibc, which shifts the links of its free lists by 12 bits since 2.32."""
+    name, version = os.confstr("CS_GNU_LIBC_VERSION").split()
+    if name == "glibc" and tuple(map(int, version.split("."))) >= (2, 32):
+        finding = first(explained("link", sensors=["--malloc=all"])[1], "crash", "drop")
+        assert "link in a freed block" in finding["sentence"], finding
+        assert "add allocated and drop freed" in finding["sentence"], finding
+
+
 def descriptors():
     finding = first(explained("descriptors", sensors=["--audit=descriptors"])[1], "descriptor-leak", "read_settings")
     assert finding["amount"] >= 100, finding
+
+
+def descriptors_without_a_sensor_that_sees_who_opens_them():
+    sentence = first(explained("descriptors", sensors=["--wall"])[1], "descriptor-leak", "read_settings")["sentence"]
+    assert "only this one opens some" in sentence, sentence
 
 
 def process_and_core(folder):
@@ -91,6 +105,34 @@ def process_and_core(folder):
     assert "event loops" in told["not_recorded"], told
     if shutil.which("gcore"):
         first(why(folder / f"core.{process.pid}"), "deadlock", told["findings"][0]["culprit"]["function"])
+
+
+def zombies_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
+        return sum("Z" in states_of(child).values() for child in children.read().split())
+
+
+def observed(*arguments):
+    """What is told of the program hang, when it waits."""
+    process = subprocess.Popen([build("hang"), *arguments], start_new_session=True)
+    atexit.register(process.kill)
+    until(lambda: states_of(process.pid) == {process.pid: "S"} and zombies_of(process.pid) == 10, "it waits")
+    told = why(process.pid)
+    kill(process)
+    return told
+
+
+def wait_that_nobody_can_end():
+    finding = first(observed(), "hang", "receive")
+    assert "only the program itself can write to it" in finding["sentence"], finding
+
+
+def children_that_nobody_waits_for():
+    """A handler might write to the pipe, so that the wait is no fault."""
+    told = observed("handler")
+    assert told["findings"][0]["kind"] == "zombies" and told["findings"][0]["amount"] == 10, told
+    assert "only this one starts processes: main (hang.c:" in told["findings"][0]["sentence"], told
+    assert all(finding["kind"] != "hang" for finding in told["findings"]), told
 
 
 def report_begins_with_it():

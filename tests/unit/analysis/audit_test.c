@@ -194,7 +194,7 @@ static void check_paths(const audit_t *audit) {
 }
 
 static void check_others(const audit_t *audit) {
-  static const char *const wanted[] = {"\"/etc/passwd\", 0x80000", "\"\", 0x0",
+  static const char *const wanted[] = {"\"/etc/passwd\", O_RDONLY|O_CLOEXEC", "\"\", O_RDONLY",
                                        "5, unix:\"/run/x\"", "\"/bin/ls\", [\"ls\", \"-l\"]",
                                        "\"/bin/ls\", []"};
   size_t found = 0;

@@ -173,9 +173,46 @@ static void test_system_by_name(void **state) {
                                         "/x/libm-x.so",
                                         ""};
   for (unsigned i = 0; i < sizeof system / sizeof *system; i++)
-    if (!path_is_system(system[i])) fail_msg("%s is system", system[i]);
+    if (!path_is_system(system[i], NULL)) fail_msg("%s is system", system[i]);
   for (unsigned i = 0; i < sizeof library / sizeof *library; i++)
-    if (path_is_system(library[i])) fail_msg("%s is not system", library[i]);
+    if (path_is_system(library[i], NULL)) fail_msg("%s is not system", library[i]);
+}
+
+static void test_system_of_apple(void **state) {
+  (void)state;
+#define RUNTIME                                                                                    \
+  "/Library/Developer/CoreSimulator/Volumes/iOS_21A/Library/Developer/CoreSimulator/Profiles/"     \
+  "Runtimes/iOS 17.0.simruntime/Contents/Resources/RuntimeRoot"
+#define XCODE "/Applications/Xcode.app/Contents/Developer"
+  static const char device[] = "/private/var/containers/Bundle/Application/A1/Shop.app/Shop",
+                    extension[] = "/Applications/Shop.app/PlugIns/Widget.appex/Widget",
+                    tool[] = "/Users/me/bin/tool", test[] = XCODE "/usr/bin/xctest";
+  static const struct {
+    const char *path, *exe;
+    bool is_system;
+  } cases[] = {
+      {"/System/Library/Frameworks/UIKit.framework/UIKit", device, true},
+      {"/usr/lib/libobjc.A.dylib", tool, true},
+      {"/private/preboot/Cryptexes/OS/usr/lib/libobjc.A.dylib", tool, true},
+      {RUNTIME "/System/Library/Frameworks/UIKit.framework/UIKit", NULL, true},
+      {RUNTIME "/usr/lib/libSystem.B.dylib", tool, true},
+      {"/Developer/Library/PrivateFrameworks/DTDDISupport.framework/x.dylib", tool, true},
+      {XCODE "/Platforms/MacOSX.platform/Developer/Library/Frameworks/XCTest.framework/XCTest",
+       test, true},
+      {"/Users/me/Tests.xctest/Contents/MacOS/Tests", test, false},
+      {"/private/var/containers/Bundle/Application/A1/Shop.app/Frameworks/Cart.framework/Cart",
+       device, false},
+      {"/private/var/containers/Bundle/Application/A1/Shop.app/Frameworks/libswiftCore.dylib",
+       device, true},
+      {"/private/var/containers/Bundle/Application/A2/Shop.app/Shop", device, true},
+      {"/usr/local/lib/tweak.dylib", device, true},
+      {"/Applications/Shop.app/Contents/Frameworks/Cart.framework/Cart", extension, false},
+      {"/opt/homebrew/lib/libz.dylib", tool, false},
+      {"/opt/homebrew/lib/libz.dylib", NULL, false},
+      {"/usr/lib/libcurl.so.4", "/srv/x.app/bin/server", false}}; /* not an app of Apple's */
+  for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (path_is_system(cases[i].path, cases[i].exe) != cases[i].is_system)
+      fail_msg("%s of %s", cases[i].path, cases[i].exe ? cases[i].exe : "an unknown program");
 }
 
 static void test_path_of_mapping(void **state) {
@@ -234,6 +271,7 @@ int main(void) {
       cmocka_unit_test(test_reloads_by_build_id),
       cmocka_unit_test(test_reloads_without_build_id),
       cmocka_unit_test(test_system_by_name),
+      cmocka_unit_test(test_system_of_apple),
       cmocka_unit_test(test_path_of_mapping),
       cmocka_unit_test(test_paths_the_loader_does_not_know),
   };

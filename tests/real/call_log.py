@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`sonde export --as calls`: one line a call with depth and duration, in the order of the calls' beginnings,
+against what the program itself says. `report --all --tree` shows every child. Patterns of --trace and
+--function match names as reports print them."""
+import re
+
+from helpers import compile_c, needs_agent, record, report, run_cases, sonde
+
+needs_agent()
+
+# Prints the calls of net:: that it makes, as indented names, by itself. 300 children are below 1 %.
+PROGRAM = r"""
+#include <cstdio>
+#include <ctime>
+#include <pthread.h>
+#define NOT_TRACED __attribute__((no_instrument_function))
+static thread_local int depth;
+struct Said {
+  NOT_TRACED Said(const char *name) { std::printf("%*s%s\n", 2 * depth++, "", name); }
+  NOT_TRACED ~Said() { depth--; }
+};
+#define SAY Said said(__func__)
+namespace net {
+struct Socket {
+  void read(int n) { SAY; if (n) read(n - 1); }
+  template <typename T> void write(T) { SAY; }
+};
+void parse(Socket &s) { SAY; s.read(2); s.write(1); }
+void wait() { SAY; timespec t = {0, 30000000}; nanosleep(&t, nullptr); }
+}
+template <int N> struct Small { static void call() { SAY; Small<N - 1>::call_next(); } static void call_next() { if (N) call(); } };
+template <> void Small<0>::call() {}
+int main() { SAY; net::Socket s; net::parse(s); net::wait(); Small<20>::call(); s.read(0); }
+"""
+LINE = re.compile(r"^ *(\d+) +(\d+\.\d{6}) +(\d+\.\d{6})  ( *)(.*)$")
+
+
+def _calls(text):
+    """(depth, ms, start, name) of each line."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    found = [LINE.match(line) for line in lines]
+    assert all(found), [line for line, match in zip(lines, found) if not match]
+    assert all(len(m[4]) == 2 * int(m[1]) for m in found), text
+    return [(int(m[1]), float(m[2]), float(m[3]), m[5]) for m in found]
+
+
+def _program(*options):
+    return compile_c(PROGRAM, "-O1", "-g", "-fno-inline", "-fno-optimize-sibling-calls", "-Wno-unused", *options,
+                     compiler="g++", out=None)
+
+
+def the_log_is_what_the_program_says():
+    path, done = record([_program("-finstrument-functions", "-x", "c++")], "--trace", text=True)
+    log = sonde("export", "--as", "calls", path)
+    assert log.startswith("# thread ") and log.splitlines()[1].split() == ["#", "depth", "duration", "ms", "start", "ms", "call"]
+    calls = [call for call in _calls(log) if "call_next" not in call[3]]
+    said = [(line.count("  "), line.strip()) for line in done.stdout.splitlines()]
+    names = [name.replace("<int>", "").split("::")[-1] for _, _, _, name in calls]
+    assert names == [name for _, name in said], (names, said)
+    assert [start for _, _, start, _ in calls] == sorted(start for _, _, start, _ in calls)
+    (main, waits) = ([call for call in calls if call[3].endswith(name)][0] for name in ("main", "net::wait"))
+    assert main[0] == 0 and waits[0] == 1 and 30 <= waits[1] <= main[1], (main, waits)
+    long = _calls(sonde("export", "--as", "calls", "--least", "20ms", path))
+    assert [call[3] for call in long] == [call[3] for call in _calls(log) if call[1] >= 20], long
+    assert {"main", "net::wait"} <= {call[3] for call in long}, long
+    outer = _calls(sonde("export", "--as", "calls", "--depth", "2", path))
+    assert outer == [call for call in _calls(log) if call[0] < 2], outer
+    whole = sonde("report", "--all", "--tree", path, "trace").split("call tree")[1].split("slowest")[0].splitlines()
+    nodes = report(path, "trace", "--all")["trace"]["nodes"]
+    assert len([line for line in whole[2:] if line]) == len(nodes) > 20, (whole, len(nodes))
+    assert not [line for line in whole if "more, shorter" in line], whole
+
+
+def patterns_are_names_of_reports():
+    program = _program("-fpatchable-function-entry=5", "-x", "c++")
+    for pattern, functions in (("net::Socket::read", {"net::Socket::read"}),
+                               ("net::Socket::read(int)", {"net::Socket::read"}),
+                               ("net::Socket::*", {"net::Socket::read", "net::Socket::write"}),
+                               ("net::wait,net::par*", {"net::wait", "net::parse"})):
+        path, done = record([program], f"--trace={pattern}", text=True)
+        said = {call[3].replace("<int>", "") for call in _calls(sonde("export", "--as", "calls", path))}
+        assert said == functions, (pattern, said, done.stderr)
+    path, _done = record([program], "--trace=net::*", text=True)
+    for pattern in "net::Socket::read", "net::Socket::read(int)", "net::*::read":
+        nodes = report(path, "trace", "--function", pattern)["trace"]["functions"]
+        assert {node["function"] for node in nodes} == {"net::Socket::read(int)"}, (pattern, nodes)
+
+
+run_cases(globals())

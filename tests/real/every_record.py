@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`sonde events` prints every record of a recording. A recording with one record of every kind that
+docs/format.md names is written here, and each record must become a line that says its kind."""
+import collections
+import json
+import re
+import struct
+import sys
+
+from helpers import SOURCE, TESTS, run_cases, sonde, try_sonde
+
+sys.path.insert(0, f"{TESTS}/format")
+from reader import checksum  # noqa: E402
+
+FORMAT = open(f"{SOURCE}/docs/format.md", encoding="utf-8").read()
+HEADER_SIZE, STREAM, FRAME = 4096, 7, 3
+# A field that is 0 and a string that is empty are the same byte, so this is a body of any kind.
+ZERO = b"\x01"
+BODY = ZERO * 40
+# The line of each kind: its "event" or "table".
+EVENTS = {1: "malloc", 2: "free", 3: "realloc", 4: "calloc", 5: "aligned", 7: "sample"}
+EXTENDED = {
+    1: "sampling", 2: "mode", 3: "snapshot", 4: "block", 5: "marker", 6: "mapping", 7: "maps", 8: "pool_free",
+    9: "process", 10: "children", 32: "stall", 33: "stall_sample", 34: "stall_lock", 35: "stall_end", 36: "loop",
+    37: "not_monitored", 40: "cpu_episode", 41: "cpu_thread", 42: "cpu_process", 43: "thread_time",
+    44: "process_time", 45: "usage", 46: "wall", 47: "wall_thread", 48: "audit", 49: "audit", 50: "syscall",
+    51: "coverage", 64: "crash", 65: "crash_thread"}
+TABLES = {1: "process", 2: "image", 3: "unloaded", 4: "thread", 5: "frame", 6: "node", 16: "frame", 17: "tracer",
+          18: "seccomp", 19: "patched", 24: "frame", 48: "policy", 49: "policy_text", 50: "audited"}
+
+
+def _section(title):
+    """The text of docs/format.md below a heading, up to the next heading of its level or above."""
+    level = re.search(rf"^(#+) {re.escape(title)}$", FORMAT, re.M)
+    return re.split(rf"^#{{1,{len(level[1])}}} ", FORMAT[level.end():], maxsplit=1, flags=re.M)[0]
+
+
+def _kinds(*titles):
+    text = "\n".join(_section(title) for title in titles)
+    rows = {int(number) for number in re.findall(r"^\| (\d+)\b[^|]*\|", text, re.M)}
+    return rows | {int(number) for number in re.findall(r"\bsubtype\s+(\d+)", text)}
+
+
+def _varint(value):
+    return bytes([value << 1 | 1]) if value < 128 else (value << 2 | 2).to_bytes(2, "little")
+
+
+def _string(text):
+    return _varint(len(text)) + text
+
+
+def _chunk(kind, stream, records):
+    padded = records + bytes(-len(records) % 8)
+    head = struct.pack("<IHHIIIIQQQHBBIQ", 0x4B4E4843, kind, 1, 64 + len(padded), len(records), stream, 0,
+                       0, 0, 0, 1, 0, 0, 1, 0)
+    chunk = head + padded
+    return chunk[:56] + struct.pack("<Q", checksum(chunk)) + chunk[64:]
+
+
+def _recording(path, events, tables, calls=b""):
+    head = bytearray(HEADER_SIZE)
+    struct.pack_into("<8sHHIQIIIIQQQQQII", head, 0, b"SONDE\r\n\x1a", 0, 0, HEADER_SIZE, 0, 0x01020304, 62, 3, 0,
+                     0, 0, 0, 1000, 1000, 1, 1)
+    chunks = _chunk(2, STREAM, tables) + _chunk(1, STREAM, events)
+    path.write_bytes(bytes(head) + chunks + (_chunk(3, STREAM + 1, calls) if calls else b""))
+    return path
+
+
+def _table(kind, body):
+    return bytes([kind]) + _varint(len(body)) + body
+
+
+def _number(*values):
+    return b"".join(map(_varint, values))
+
+
+def _every_table():
+    bodies = {1: _number(1) + _string(b"/bin/x"), 2: _number(1, 0, 1, 9, 0) + _string(b"id") + _string(b"/bin/x"),
+              3: _number(1, 5), 4: _number(STREAM, 1, 0, 0) + _string(b"thread"), 5: _number(FRAME, 7, 1, 0),
+              6: _number(1, 0, FRAME), 16: _number(FRAME) + _string(b"-[A b]"), 17: _number(2, 1),
+              18: _number(0, 1, 0) + _string(b"read"), 19: _number(0, 3), 24: _number(FRAME, 0, 12) + _string(b"f") + _string(b"f.c"),
+              48: BODY, 49: b"text: 1\n", 50: _number(0, 1)}
+    assert set(bodies) == _kinds("Records of tables"), set(bodies) ^ _kinds("Records of tables")
+    return b"".join(_table(kind, bodies[kind]) for kind in sorted(bodies))
+
+
+def _extended(kind, body=BODY):
+    return bytes([6, kind]) + _varint(len(body)) + body
+
+
+def _lines(path, *options):
+    return [json.loads(line) for line in sonde("events", *options, path).splitlines()]
+
+
+def every_kind_of_extended_record_is_printed(folder):
+    kinds = _kinds("Extended records", "Stalls, CPU, wall time")
+    assert kinds == set(EXTENDED), kinds ^ set(EXTENDED)
+    for kind in sorted(kinds):
+        records = _extended(kind)
+        if kind == 49:  # the call before it again
+            records = _extended(48) + _extended(49, _number(len(_extended(48))))
+        said = [line["event"] for line in _lines(_recording(folder / "run.sonde", records, _table(1, _number(1))))]
+        assert set(said) == {EXTENDED[kind]}, (kind, said)
+        assert len(said) == (8 if kind == 4 else 2 if kind == 49 else 1), (kind, said)
+    unknown = _lines(_recording(folder / "run.sonde", _extended(99), _table(1, _number(1))))
+    assert [(line["event"], line["subtype"], line["bytes"]) for line in unknown] == [("unknown", 99, len(BODY))]
+
+
+def every_kind_of_event_is_printed(folder):
+    kinds = _kinds("Records of events") - _kinds("Extended records", "Stalls, CPU, wall time") | {1, 2, 3, 4, 5, 7}
+    assert kinds == set(EVENTS), kinds ^ set(EVENTS)
+    records = b"".join(bytes([kind]) + ZERO * {2: 2, 3: 5, 7: 2}.get(kind, 3) for kind in sorted(kinds))
+    said = collections.Counter(line["event"] for line in _lines(_recording(folder / "run.sonde", records, _every_table())))
+    assert said == collections.Counter(EVENTS.values()), said
+
+
+def every_definition_is_printed(folder):
+    path = _recording(folder / "run.sonde", b"", _every_table())
+    lines = _lines(path, "--tables")
+    said = collections.Counter(line["table"] for line in lines)
+    assert said == collections.Counter(set(TABLES.values())), said  # the frame with its name and functions is one line
+    by = {line["table"]: line for line in lines}
+    assert by["frame"]["name"] == "-[A b]" and by["frame"]["functions"][0]["line"] == 12, by["frame"]
+    assert by["seccomp"]["forbidden"] == [{"call": "read"}] and by["policy_text"]["text"] == "text: 1\n", by
+    unknown = _lines(_recording(path, b"", _table(1, _number(1)) + _table(99, BODY)), "--tables")
+    assert unknown[-1] == {"table": "unknown", "type": 99, "bytes": len(BODY)}, unknown
+
+
+def every_kind_of_call_is_printed(folder):
+    def four(kind, value):
+        return struct.pack("<I", 3 | kind << 3 | value << 6)
+
+    def eight(kind, value):
+        return struct.pack("<Q", 3 | 4 | kind << 3 | value << 6)
+
+    enter, leave = struct.pack("<I", 2 | FRAME << 2), struct.pack("<H", 1)
+    calls = (eight(3, 0) + enter + leave + eight(0, FRAME) + four(0, 1) + enter + four(1, 1) + four(2, 1) + eight(1, 5)
+             + enter + eight(2, 1))
+    said = collections.Counter(line["event"] for line in _lines(_recording(folder / "run.sonde", b"", _every_table(), calls)))
+    assert said == {"call": 4, "return": 3, "unwind": 1, "lost_return": 1}, said
+
+
+def a_stack_id_is_answered(folder):
+    events = bytes([1, 1, _varint(64)[0], 3]) + bytes([2, 1, 3]) + bytes([7, 1, 3])  # all with stack 1
+    path = _recording(folder / "run.sonde", events, _every_table())
+    told = sonde("history", path, "stack:1").splitlines()
+    assert told[:2] == ["stack 1", "    -[A b]"], told
+    assert told[2].startswith("1 malloc, 1 free, 1 samples, 64 B allocated; from "), told
+    assert "no stack 2 in the recording" in try_sonde("history", path, "stack:2").stderr
+    assert try_sonde("history", path, "stack:0").returncode == 2
+
+
+run_cases(globals())

@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record -p: a running process is recorded from outside, and is unchanged by it. The oracles are the
+kernel's clocks of its threads, and what the program says of its own calls."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+from helpers import (
+    SONDE, TIMEOUT_SECONDS, compile_c, events, fresh, needs_plain_build, report, run_cases, skip, sonde,
+    source_file, try_sonde, until, until_asleep)
+from shared.serving import REFUSES
+
+OPTIONS = ("-O1", "-g", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
+
+
+GENERATED = """
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+static uint64_t calls(uint64_t (*generated)(uint64_t), uint64_t n) { return generated(n) + 1; }
+int main(void) {
+  /* push rbp; mov rbp, rsp; call inner; pop rbp; ret; and at 16 the same with a loop: dec rdi; jne loop; xor eax, eax */
+  static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5, 0xe8, 7,    0,    0,    0,    0x5d, 0xc3, 0, 0, 0, 0, 0,
+                                 0x55, 0x48, 0x89, 0xe5, 0x48, 0xff, 0xcf, 0x75, 0xfb, 0x31, 0xc0, 0x5d, 0xc3};
+  void *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(place, code, sizeof code);
+  puts("ready");
+  fflush(stdout);
+  for (volatile uint64_t sum = 0;;) sum += calls((uint64_t(*)(uint64_t))place, 100000000);
+}
+"""
+
+
+class Running:
+    """A program that runs before it is recorded."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.process.kill()
+        self.process.communicate(timeout=TIMEOUT_SECONDS)
+
+    def end(self):
+        """How many calls it made, and how many of them ended with EINTR."""
+        self.process.terminate()
+        text, _ = self.process.communicate(timeout=TIMEOUT_SECONDS)
+        assert self.process.returncode == 0, self.process.returncode
+        return [int(word) for word in text.split()]
+
+    def state(self):
+        """What must not change: mappings but those that grow, descriptors, threads, signals."""
+        def read(name):
+            with open(f"/proc/{self.pid}/{name}", encoding="utf-8") as file:
+                return file.read()
+        maps = [line for line in read("maps").splitlines() if not line.endswith(("[heap]", "[stack]"))]
+        descriptors = sorted((fd, os.readlink(f"/proc/{self.pid}/fd/{fd}")) for fd in os.listdir(f"/proc/{self.pid}/fd"))
+        status = re.findall(r"^(?:TracerPid|Threads|Sig(?:Blk|Ign|Cgt)|Seccomp\w*):.*", read("status"), re.M)
+        return maps, descriptors, status, os.readlink(f"/proc/{self.pid}/exe")
+
+
+def _start(program=None):
+    running = Running(program or PROGRAM)
+    assert running.process.stdout.readline() == "ready\n"
+    return running
+
+
+def _unchanged(running, before):
+    after = running.state()
+    for old, new in zip(before, after):
+        assert old == new, [part for part in (set(old) ^ set(new))]
+
+
+def _observe(running, *options, within=(), seconds=1):
+    path = fresh()
+    done = subprocess.run([*within, SONDE, "record", "-p", str(running.pid), "--seconds", str(seconds), "-o", path,
+                           *options], capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert done.returncode == 0, done
+    return path
+
+
+def _times(pid):
+    times = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/schedstat", encoding="utf-8") as file:
+            times[int(tid)] = int(file.read().split()[0])
+    return times
+
+
+def _cpu_is_accounted(running, *options, within=()):
+    before, started = _times(running.pid), time.monotonic()
+    path = _observe(running, "--sample=200", *options, within=within)
+    after, lasted = _times(running.pid), time.monotonic() - started
+    told = report(path, "sample", "cpu", "--top", 1000)
+    times = told["sample"]["cpu_time"]
+    used = sum(after[tid] - before[tid] for tid in after)
+    print(f"{told['sample']['samples']} samples; {times['sampled_ns'] / 1e9:.3f} of {times['cpu_ns'] / 1e9:.3f} s; "
+          f"in {lasted:.2f} s the threads used {used / 1e9:.3f} s; not sampled: {times['unsampled']}")
+    assert times["cpu_ns"] == times["sampled_ns"] + times["unsampled_ns"], times
+    assert 0 < times["cpu_ns"] <= used, (times, used)
+    functions = {f["function"]: f["total"] for f in told["sample"]["functions"]}
+    assert functions.get("burns"), functions
+    assert not {"rests", "asks"} & set(functions), functions
+    complete = [stack.get("complete") for stack in told["sample"]["stacks"]]
+    assert sum(map(bool, complete)) >= 0.9 * len(complete), complete
+    return times
+
+
+def threads_are_sampled_and_nothing_is_loaded():
+    with _start() as running:
+        before = running.state()
+        path = _observe(running)
+        _unchanged(running, before)
+        told = report(path, "--top", 1000)
+        assert told["pid"] == running.pid and told["exe"] == PROGRAM and "wait_status" not in told, told["exe"]
+        where = {(f.get("function"), p.get("syscall")) for p in told["wall"]["stacks"] if p["where"] == "blocked"
+                 for f in p.get("frames", [])}
+        assert {("rests", "futex"), ("turns", "epoll_wait"), ("main", "epoll_wait")} <= where, where
+        names = {t["name"] for t in told["wall"]["threads"]}
+        assert {"burns", "rests", "turns", "answerer"} <= names, names
+        for thread in told["wall"]["threads"]:  # the time before the recording does not count
+            assert thread["cpu_ns"] + thread["waited_for_cpu_ns"] <= 1.2 * told["duration_ns"], thread
+        assert told["usage"]["rss_bytes"]["last"] > 1e5 and told["usage"]["threads"]["last"] == 7, told["usage"]
+        calls, interrupted = running.end()
+        assert calls and not interrupted, (calls, interrupted)
+
+
+def the_kernel_samples_running_threads():
+    with _start() as running:
+        times = _cpu_is_accounted(running)
+        refused = sum(u["time_ns"] for u in times["unsampled"] if u["cause"] == "refused")
+        assert refused == 0, times
+
+
+def where_the_kernel_refuses_threads_are_stopped_unseen():
+    with _start() as running:
+        before = running.state()
+        times = _cpu_is_accounted(running, within=[compile_c(REFUSES, "-w")])
+        if os.uname().machine == "x86_64":
+            assert times["sampled_ns"] > 0.5 * times["cpu_ns"], times
+        _unchanged(running, before)
+        calls, interrupted = running.end()
+        print(f"{calls} calls, {interrupted} ended with EINTR")
+        assert calls and not interrupted, (calls, interrupted)
+
+
+def the_doctor_says_how_threads_are_sampled():
+    done = subprocess.run([compile_c(REFUSES, "-w"), SONDE, "doctor"], capture_output=True, text=True,
+                          timeout=TIMEOUT_SECONDS, check=False)
+    assert "limited  the kernel does not sample running threads (perf_event_open: Operation not permitted)" in done.stdout, done
+
+
+def a_long_wait_inside_an_iteration_is_a_stall():
+    with _start() as running:
+        told = report(_observe(running, "--stall=100", seconds=2), "stalls")["stalls"]
+    places = {s["hot_path"]["function"] for s in told["stalls"]}
+    print(places, [s["length_ns"] for s in told["stalls"]])
+    assert told["stalls"] and places == {"asks"}, told
+    assert any("from outside" in text for text in told["unsampled"]), told["unsampled"]
+
+
+def a_static_program_is_recorded():
+    try:
+        program = compile_c(source_file("real", "record", "observed.c"), *OPTIONS, "-static")
+    except AssertionError:
+        skip("no static C library")
+    with _start(program) as running:
+        _cpu_is_accounted(running)
+
+
+def generated_code_is_walked():
+    if os.uname().machine != "x86_64":
+        skip("the code is for x86_64")
+    with _start(compile_c(GENERATED, *OPTIONS, "-w")) as running:
+        told = report(_observe(running, "--sample=200"), "sample")["sample"]
+    assert told["stacks"] and all(stack.get("complete") for stack in told["stacks"]), told["stacks"]
+    for stack in told["stacks"]:
+        assert {"calls", "main"} <= {frame.get("function") for frame in stack["frames"]}, stack
+
+
+def the_recording_ends_by_a_signal_or_with_the_process():
+    for end in (signal.SIGINT, signal.SIGTERM, None):
+        with _start() as running:
+            path = fresh()
+            with subprocess.Popen([SONDE, "record", "-p", str(running.pid), "-o", path], stderr=subprocess.PIPE,
+                                  text=True) as recorder:
+                until(lambda: os.path.exists(path) and os.path.getsize(path) > 4096, "the recording begins")
+                if end:
+                    recorder.send_signal(end)
+                else:
+                    running.process.kill()
+                _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+                assert recorder.returncode == 0, (end, recorder.returncode, said)
+            assert "recorded to" in said, said
+            head = sonde("report", path).splitlines()[2]
+            assert ("ran on" in head) == bool(end), (end, head)
+            assert running.process.poll() is None or not end
+            assert report(path)["finished"]
+
+
+def kernels_without_pidfd_open_are_enough():
+    refuses = compile_c(REFUSES, "-w", "-DCALL=SYS_pidfd_open", "-DERROR=ENOSYS")
+    with Running("sh", "-c", "sleep 0.1; sleep 1 >/dev/null & sleep 1.5") as running:
+        path = fresh()
+        done = subprocess.run([refuses, SONDE, "record", "-p", str(running.pid), "--follow", "-o", path],
+                              capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        assert done.returncode == 0, done
+    assert "recorded from outside, ended" in sonde("report", path).splitlines()[2]
+    rows = report(path, "processes")["processes"]["list"]
+    assert [row for row in rows if row["command"] == "sleep 1" and row["duration_ns"] and "file" in row], rows
+
+
+def a_request_ends_the_recording():
+    with _start() as running:
+        path = fresh()
+        with subprocess.Popen([SONDE, "record", "-p", str(running.pid), "-o", path], stderr=subprocess.PIPE,
+                              text=True) as recorder:
+            until(lambda: try_sonde("ctl", running.pid, "stop").returncode == 0, "the recorder listens")
+            _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+            assert recorder.returncode == 0 and "recorded to" in said, (recorder.returncode, said)
+        assert running.process.poll() is None
+        assert "ran on" in sonde("report", path).splitlines()[2]
+
+
+def the_recording_is_named_after_the_program(folder):
+    with Running("bash", "-c", "exec -a 'server: worker *:80' sleep 30") as running:
+        until_asleep(running.pid)
+        until(lambda: "server" in pathlib.Path(f"/proc/{running.pid}/cmdline").read_text(encoding="utf-8"), "it runs")
+        done = try_sonde("record", "-p", running.pid, "--seconds", 1, cwd=folder)
+    assert done.returncode == 0, done
+    assert [path.name for path in folder.iterdir()] == [f"server.{running.pid}.sonde"], list(folder.iterdir())
+
+
+def another_program_of_the_process_is_recorded_too():
+    with Running(PROGRAM, "exec") as running:
+        until_asleep(running.pid)
+        path = _observe(running, seconds=2)
+        first, last = report(path, "--program", 1), report(path)
+    assert first["programs"] == 2 and first["exe"] == PROGRAM, first["exe"]
+    assert os.path.basename(last["exe"]) in ("sleep", "coreutils"), last["exe"]
+    calls = {p.get("syscall") for p in last["wall"]["stacks"] if "stack" in p}
+    assert "clock_nanosleep" in calls, last["wall"]["stacks"]
+
+
+def children_are_recorded_too():
+    with Running("sh", "-c", "sleep 0.2; sleep 30 >/dev/null & wait") as running:
+        path = _observe(running, "--follow", seconds=2)
+        told = report(path, "processes")["processes"]["list"]
+    rows = [row for row in told if row["command"] == "sleep 30" and "file" in row]
+    assert len(rows) == 1, told
+    child = report(os.path.join(os.path.dirname(path), rows[0]["file"]), "wall")
+    assert child["wall"]["stacks"][0]["syscall"] == "clock_nanosleep", child
+    subprocess.run(["kill", str(rows[0]["pid"])], check=False)
+
+
+def the_sensors_of_the_agent_are_refused():
+    with _start() as running:
+        for option in "--malloc", "--trace", "--audit", "--coverage":
+            done = try_sonde("record", "-p", running.pid, option)
+            assert done.returncode == 2 and "needs the agent" in done.stderr, done
+        done = try_sonde("record", "-p", running.pid, "--", "true")
+        assert done.returncode == 2 and "a command cannot be run" in done.stderr, done
+        path = fresh()
+        with subprocess.Popen([SONDE, "record", "-p", str(running.pid), "-o", path],
+                              stderr=subprocess.DEVNULL) as recorder:
+            until(lambda: try_sonde("ctl", running.pid, "status").returncode == 0, "the recorder listens")
+            done = try_sonde("record", "-p", running.pid)
+            assert done.returncode == 2 and "is being recorded" in done.stderr, done
+            done = try_sonde("ctl", running.pid, "malloc=all")
+            assert done.returncode == 2 and "without the agent" in done.stderr, done
+            done = try_sonde("leaks", running.pid)
+            assert done.returncode == 2 and "without the agent" in done.stderr, done
+            assert "seconds" in sonde("ctl", running.pid, "mark", "here")
+            recorder.send_signal(signal.SIGINT)
+        assert [e["name"] for e in events(path) if e["event"] == "marker"] == ["here"]
+    done = try_sonde("record", "-p", running.pid)
+    assert done.returncode == 2 and f"no process has the id {running.pid}" in done.stderr, done
+    done = try_sonde("record", "--seconds", 1, "--", "true")
+    assert done.returncode == 125 and "--seconds needs -p" in done.stderr, done
+
+
+needs_plain_build()
+PROGRAM = compile_c(source_file("real", "record", "observed.c"), *OPTIONS)
+run_cases(globals())

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Python frames in recordings, against what the interpreter says of its threads: function, file and line of every
+Python frame."""
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from helpers import (
+    SONDE, fresh, needs_agent, record, report, run_cases, second_reader, skip, sonde, source_file, until, write)
+from shared.python_frames import compare_handlers, compare_library
+
+needs_agent()
+
+
+def _interpreter():
+    return "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else shutil.which("python3") or skip("no python3")
+
+
+def python_frames(row):
+    return [[f["function"], f.get("file"), f.get("line")] for f in row.get("frames", []) if f.get("language") == "python"]
+
+
+def blocked(options):
+    """Records a program whose threads all wait. Returns the recording and the frames that the threads have."""
+    path = fresh()
+    run = subprocess.Popen([SONDE, "record", *options, "-o", path, "--", _interpreter(),
+                            source_file("real", "python", "states.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           text=True)
+    told = json.loads(run.stdout.readline())
+
+    def all_seen():
+        rows = report(path, "--top", 100, "wall").get("wall", {}).get("stacks", [])
+        return len([row for row in rows if row["time_ns"] > 2e8]) >= len(told)
+    until(all_seen, "not every thread has a stack", seconds=40)
+    run.stdin.close()
+    assert run.wait() == 0
+    return path, list(told.values())
+
+
+def wall():
+    path, told = blocked(["--wall"])
+    rows = [python_frames(row) for row in report(path, "--top", 100, "wall")["wall"]["stacks"]]
+    for frames in told:
+        assert frames in rows, (frames[:5], [row[:3] for row in rows])
+    printed = sonde("report", path, "--top", 100, "wall")
+    assert "rest  " in printed and "EvalFrame" not in printed.split("by stack")[1].split("Py_")[0], printed[:3000]
+    assert second_reader(path)
+    return f"{len(told)} threads, {sum(map(len, told))} frames"
+
+
+def _run(program, *options, status=0):
+    """Records PROGRAM, the text of a Python program. Returns the recording."""
+    path, run = record([_interpreter(), write(program, ".py")], *options)
+    assert run.returncode == status, run
+    return path
+
+
+def sample():
+    """CPU samples of two threads have the functions that compute, and nothing is missing."""
+    path = _run("""
+import threading, time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(100))
+def of_thread():
+    burn(0.3)
+def of_main():
+    burn(0.3)
+thread = threading.Thread(target=of_thread)
+thread.start()
+of_main()
+thread.join()
+""", "--sample=500")
+    told = report(path, "--top", 1000, "sample")["sample"]
+    rows = [(row["samples"], [f[0] for f in python_frames(row)]) for row in told["stacks"]]
+    count = {name: sum(n for n, names in rows if f"of_{name}" in names) for name in ("thread", "main")}
+    assert count["thread"] > 20 and count["main"] > 20, (count, rows)
+    text = sonde("report", "--top", 1000, path, "sample")
+    assert "EvalFrame" not in text.split("by function of the program")[1].split("by innermost")[0] and "burn" in text
+    assert sum(n for n, names in rows if "[missing Python functions]" in names) <= 0.01 * sum(n for n, _ in rows), rows
+    return f"{count}"
+
+
+def crash():
+    path = _run("""
+import ctypes
+class Kind:
+    def method(self):
+        ctypes.string_at(0)
+Kind().method()
+""", status=-11)
+    told = report(path, "crash")["crash"]
+    frames = python_frames(told["threads"][0])
+    assert [f[0] for f in frames] == ["string_at", "Kind.method", "<module>"] and frames[1][2] == 5, told
+
+
+def malloc():
+    """Sampled blocks have Python frames."""
+    path = _run("""
+def hoard(n):
+    return [bytearray(200000) for i in range(n)]
+kept = hoard(200)
+""", "--malloc=sample:64K")
+    text = sonde("report", path, "malloc")
+    assert re.search(r" hoard  .*:3", text) or re.search(r"hoard.<locals>.<listcomp>  .*:3", text), text
+
+
+def audit():
+    """Sensitive calls have Python frames."""
+    path = _run("""
+import socket
+def dial():
+    try:
+        socket.create_connection(("127.0.0.1", 9))
+    except OSError:
+        pass
+dial()
+""", "--audit")
+    text = sonde("report", path, "audit")
+    assert "dial  " in text and "create_connection  " in text, text
+    assert re.search(r"connect\(3, 127\.0\.0\.1:9\)  the program", text), text
+    assert "unknown code" not in text, text
+
+
+def audit_of_a_package(folder):
+    """The owner of a call by an installed package is the package, by its import name."""
+    package = folder / "site-packages" / "dialer"
+    package.mkdir(parents=True)
+    (package / "__main__.py").write_text("import socket\n"
+                                         "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('127.0.0.1', 9))\n")
+    path, run = record([_interpreter(), "-m", "dialer"], "--audit", env={**os.environ, "PYTHONPATH": str(package.parent)})
+    assert run.returncode == 0, run
+    text = sonde("report", path, "audit")
+    assert re.search(r"connect\(3, 127\.0\.0\.1:9\)  dialer", text), text[:2000]
+
+
+def handlers():
+    """Stacks in signal handlers equal those that the interpreter prints at the same instant."""
+    captures, inside, compared, frames = compare_handlers(_interpreter(), compare_library(), 2)
+    assert compared > 100 and frames > 3 * compared, (captures, inside, compared, frames)
+    return f"{captures} captures, {inside} in the evaluator; {compared} compared, {frames} frames"
+
+
+run_cases(globals())

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Python frames in `sonde stacks` of a process and of a core file, against what the interpreter itself says of
+all its threads at the same time: function, file and line of every frame. Every CPython from 3.8 to 3.13 that
+this machine has is tried."""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+
+from helpers import kill, needs, output_of, run_cases, skip, sonde, source_file, until
+
+PROGRAM = source_file("real", "python", "states.py")
+
+
+def _interpreters():
+    """Paths of interpreters by version."""
+    found = {}
+    names = [f"python3.{minor}" for minor in range(8, 14)]
+    paths = ["/usr/bin/python3", *map(shutil.which, names)]
+    root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    paths += sorted(glob.glob(f"{root}/versions/3.*/bin/python3"))
+    for path in filter(None, paths):
+        code = "import sys; print(*sys.version_info[:3], sys.implementation.name)"
+        run = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
+        words = run.stdout.split()
+        if run.returncode == 0 and words[3] == "cpython" and (3, 8) <= (int(words[0]), int(words[1])) <= (3, 13):
+            found.setdefault(tuple(words[:3]), path)
+    return found
+
+
+def _any_interpreter():
+    return next(iter(_interpreters().values()), None) or skip("no CPython from 3.8 to 3.13")
+
+
+def start(path, *arguments):
+    """The running program and what its interpreter says: frames by native thread id."""
+    program = subprocess.Popen([path, PROGRAM, *arguments], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    return program, {int(tid): frames for tid, frames in json.loads(program.stdout.readline()).items()}
+
+
+def compare(told, stacks):
+    """Compares the Python frames of all threads. Returns their number."""
+    count = 0
+    for thread in stacks["threads"]:
+        frames = thread["frames"]
+        ours = [[frame["function"], frame["file"], frame["line"]] for frame in frames
+                if frame.get("language") == "python"]
+        theirs = told.pop(thread["tid"], [])
+        assert ours == theirs, (thread["tid"], ours[:20], theirs[:20])
+        assert "python_missing" not in thread, thread
+        assert thread["complete"], thread
+        count += len(ours)
+        assert not any("EvalFrame" in frame.get("function", "") for frame in frames), frames
+    assert not told, told
+    return count
+
+
+def each(check):
+    """Calls CHECK for every interpreter, with its path, process and what it said."""
+    done, running = [], []
+    try:
+        for version, path in sorted(_interpreters().items()):
+            running.append((version, *start(path)))
+        for version, program, told in running:
+            done.append(f"{'.'.join(version)} {check(program, told)}")
+    finally:
+        for _, program, _ in running:
+            kill(program)
+    return "frames: " + ", ".join(done) if done else skip("no CPython from 3.8 to 3.13")
+
+
+def process():
+    return each(lambda program, told: compare(told, json.loads(sonde("stacks", "--json", program.pid))))
+
+
+def running():
+    """A thread that runs is stopped while its frames are read."""
+    program, told = start(_any_interpreter(), "running")
+    try:
+        stacks = json.loads(sonde("stacks", "--json", program.pid))
+    finally:
+        kill(program)
+    assert any(thread["stopped_us"] for thread in stacks["threads"]), stacks
+    return f"{compare(told, stacks)} frames"
+
+
+def core(folder):
+    needs("gcore")
+    program, told = start(_any_interpreter())
+    try:
+        output_of("gcore", "-o", folder / "core", program.pid)
+    finally:
+        kill(program)
+    path = folder / f"core.{program.pid}"
+    count = compare(told, json.loads(sonde("stacks", "--json", "--core", path)))
+    path.unlink()
+    return f"{count} frames"
+
+
+def native():
+    """--native shows the frames that are omitted otherwise, and all others are the same."""
+    def check(program, _):
+        plain = json.loads(sonde("stacks", "--json", program.pid))
+        full = json.loads(sonde("stacks", "--json", "--native", program.pid))
+        hidden = 0
+        for one, other in zip(plain["threads"], full["threads"]):
+            shown = [frame for frame in other["frames"] if not frame.get("interpreter")]
+            assert one["frames"] == shown, (one["frames"], shown)
+            hidden += len(other["frames"]) - len(shown)
+        assert hidden > 100, hidden
+        return hidden
+    return each(check)
+
+
+def doctor():
+    program, _ = start(_any_interpreter())
+    try:
+        printed = sonde("doctor", program.pid)
+    finally:
+        kill(program)
+    assert re.search(r"Python 3\.\d+: stacks show Python functions", printed), printed
+
+
+def text():
+    program, told = start(_any_interpreter())
+    try:
+        printed = sonde("stacks", program.pid)
+    finally:
+        kill(program)
+    for frames in told.values():
+        function, file, line = frames[0]
+        assert f" {function} " in printed and f"  {file}:{line}\n" in printed, (frames[0], printed)
+    return f"{len(told)} threads"
+
+
+def _busy():
+    program = subprocess.Popen([_any_interpreter(), source_file("real", "python", "busy.py")], stdout=subprocess.PIPE)
+    program.stdout.readline()
+    return program
+
+
+def top():
+    program = _busy()
+    try:
+        printed = sonde("top", "-n", "2", "-d", "0.7", program.pid)
+    finally:
+        kill(program)
+    assert re.search(r" 100\.0 +[1-9][0-9.]+ crunch +busy\.py:\d+", printed), printed
+    assert "EvalFrame" not in printed, printed
+
+
+def why():
+    """Names the Python function that uses the CPU. On a loaded machine a program may get too little of it."""
+    program = _busy()
+    try:
+        until(lambda: "crunch (busy.py:" in sonde("why", program.pid), "no answer names crunch")
+    finally:
+        kill(program)
+
+
+run_cases(globals())

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""Servers under load that are recorded from outside, again and again, beside a twin that is not recorded: no
+request fails, and the process has afterwards what it had before."""
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+
+from helpers import SONDE, TIMEOUT_SECONDS, WORK, compile_c, connect, free_port, fresh, report, until
+
+CONNECTIONS = 4
+# A program that executes another one, to which the system refuses a call: perf_event_open, if no other is named.
+REFUSES = """
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#ifndef CALL
+#define CALL SYS_perf_event_open
+#define ERROR EPERM
+#endif
+int main(int argc, char **argv) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, CALL, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ERROR),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog filter = {4, code};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+  return argc > 1 ? execvp(argv[1], argv + 1) : 127;
+}
+"""
+GET = (b"GET /index.html HTTP/1.1\r\nHost: here\r\n\r\n", re.compile(rb"HTTP/1\.1 200 .*?\r\n\r\nhello$", re.S))
+NODE = """require('http').createServer((q, a) => { let n = 0; for (let i = 0; i < 20000; i++) n += i;
+a.writeHead(200, {'Content-Length': 5}); a.end('hello'); }).listen(%d, '127.0.0.1')"""
+PYTHON = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    def log_message(self, *unused): pass
+    def do_GET(self):
+        sum(i * i for i in range(2000))
+        self.send_response(200); self.send_header("Content-Length", "5"); self.end_headers()
+        self.wfile.write(b"hello")
+http.server.ThreadingHTTPServer(("127.0.0.1", %d), Handler).serve_forever()
+"""
+
+
+def _nginx(port, folder):
+    config = pathlib.Path(folder) / "nginx.conf"
+    pathlib.Path(folder, "index.html").write_text("hello", encoding="utf-8")
+    config.write_text(f"daemon off; master_process off; pid {folder}/pid; error_log {folder}/error.log; events {{}} "
+                      f"http {{ access_log off; keepalive_requests 100000000; client_body_temp_path {folder}; "
+                      f"proxy_temp_path {folder}; fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; "
+                      f"scgi_temp_path {folder}; server {{ listen 127.0.0.1:{port}; root {folder}; }} }}",
+                      encoding="utf-8")
+    return ["nginx", "-c", str(config), "-p", folder]
+
+
+# NAME: the command, a request, and what its answer matches.
+SERVICES = {
+    "redis-server": (lambda port, folder: ["redis-server", "--port", str(port), "--save", "", "--dir", folder],
+                     b"SET key value\r\nLRANGE list 0 9\r\nGET key\r\n", re.compile(rb"\+OK\r\n\*0\r\n\$5\r\nvalue\r\n$")),
+    "nginx": (_nginx, *GET),
+    "node": (lambda port, folder: ["node", "-e", NODE % port], *GET),
+    "python3": (lambda port, folder: ["/usr/bin/python3", "-c", PYTHON % port], *GET),
+}
+
+
+class Server:
+    """A server with clients that send one request after the other."""
+
+    def __init__(self, name):
+        self.command, self.request, self.answer = SERVICES[name]
+        self.port, self.folder = free_port(), fresh(".served")
+        os.mkdir(self.folder)
+        self.process = subprocess.Popen(self.command(self.port, self.folder), stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        self.pid = self.process.pid
+        self.requests, self.failures, self.longest, self.ended = 0, [], 0.0, False
+        self.clients = [threading.Thread(target=self._talk) for _ in range(CONNECTIONS)]
+        for client in self.clients:
+            client.start()
+        until(lambda: self.requests > 50 * CONNECTIONS or self.failures, f"{name} serves")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.ended = True
+        for client in self.clients:
+            client.join()
+        self.process.kill()
+        self.process.wait(timeout=TIMEOUT_SECONDS)
+
+    def _talk(self):
+        try:
+            with connect(self.port) as client:
+                client.settimeout(TIMEOUT_SECONDS)
+                while not self.ended:
+                    began, answer = time.monotonic(), b""
+                    client.sendall(self.request)
+                    while not self.answer.match(answer):
+                        part = client.recv(65536)
+                        if not part or len(answer) > 4096:
+                            raise ConnectionError(f"answer {answer[:200]}")
+                        answer += part
+                    self.longest = max(self.longest, time.monotonic() - began)
+                    self.requests += 1
+        except OSError as error:
+            self.failures.append(error)
+
+    def code(self):
+        """A digest of the bytes of each executable mapping of a file."""
+        digests = {}
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8") as maps, open(f"/proc/{self.pid}/mem", "rb", 0) as memory:
+            for line in maps:
+                addresses, rights, _, _, inode, *path = line.split(maxsplit=5)
+                if "x" not in rights or inode == "0":
+                    continue
+                start, end = (int(word, 16) for word in addresses.split("-"))
+                memory.seek(start)
+                digests[start, path[0].strip()] = hashlib.sha256(memory.read(end - start)).hexdigest()
+        return digests
+
+    def counts(self):
+        """Descriptors, threads, and mappings of files."""
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8") as maps:
+            mapped = sum(line.split()[4] != "0" for line in maps)
+        return len(os.listdir(f"/proc/{self.pid}/fd")), len(os.listdir(f"/proc/{self.pid}/task")), mapped
+
+
+def _cycle(server, number, no_perf, seconds):
+    """One recording: sampled by the kernel, sampled by stops, or ended by SIGKILL of the recorder."""
+    path = fresh()
+    within = [no_perf] if number % 3 == 1 else []
+    words = [*within, SONDE, "record", "-p", str(server.pid), "--sample=997", "--wall=499", "--stall=50", "-o", path]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as recorder:
+        time.sleep(seconds)
+        recorder.send_signal(signal.SIGKILL if number % 3 == 2 else signal.SIGINT)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+    if number % 3 != 2:
+        assert recorder.returncode == 0, (recorder.returncode, said)
+        assert report(path, "wall")["wall"]["threads"], said
+    if os.path.exists(path):
+        os.unlink(path)
+
+
+def record_again_and_again(name, cycles, seconds=0.5):
+    """Returns a line of figures. Fails if a request failed or the process has changed."""
+    if not shutil.which(SERVICES[name][0](1, WORK)[0]):
+        return None
+    no_perf = compile_c(REFUSES, "-w")
+    with Server(name) as server, Server(name) as twin:
+        before, code = server.counts(), server.code()
+        server.requests = twin.requests = 0
+        server.longest = twin.longest = 0.0
+        for number in range(cycles):
+            _cycle(server, number, no_perf, seconds)
+            assert not server.failures and not twin.failures, (number, server.failures, twin.failures)
+            assert server.process.poll() is None, (number, server.process.returncode)
+        assert server.counts() == before, (before, server.counts())
+        assert server.code() == code, "code has changed"
+        assert len(os.listdir(f"/proc/{server.pid}/fd")) == before[0]
+        line = (f"{name}: {cycles} recordings, {server.requests} requests, 0 failed, longest "
+                f"{1000 * server.longest:.0f} ms; twin {twin.requests}, longest {1000 * twin.longest:.0f} ms")
+    assert not server.failures and not twin.failures, (server.failures, twin.failures)
+    return line

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Functions of unmodified programs, patched at run time: the outputs are the plain ones, and every count
+of calls is that of breakpoints at the functions of .eh_frame. The set of programs is larger with SOAK=1.
+
+Some counts depend on the environment: on the number of variables and mappings, on random seeds and clocks.
+So each program is counted twice, with different ones, and functions whose counts differ are left out."""
+import collections
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+
+from helpers import FIXTURES, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, write
+from shared.calls import no_call_missing, record_trace, trace_of, trace_source
+
+needs_agent()
+needs("readelf", "nm")
+if platform.machine() != "x86_64":
+    skip("the counter of breakpoints is for x86_64")
+
+LINES = "".join(f"{n} {n * 7919 % 1000} text {n % 13}\n" for n in range(500))
+SQL = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<150) "
+       "insert into t select x, x*x from c; select sum(a), max(b) from t; select count(*) from t where b%3=1;")
+# What to run; the image whose functions are counted: "" is the program. LINES is a file of lines.
+PROGRAMS = {
+    "gzip": (["gzip", "-c", "LINES"], ""),
+    "sed": (["sed", "-n", "s/7/x/gp", "LINES"], ""),
+    "sort": (["sort", "-n", "-k2", "--parallel=1", "LINES"], ""),
+    "bash": (["bash", "-c", "f() { echo $(($1 * 2)); }; x=1; while [ $x -lt 40 ]; do f $x; x=$((x+1)); done"], ""),
+    "sqlite": (["sqlite3", ":memory:", SQL], "libsqlite3.so"),
+    "xz": (["xz", "-0", "-c", "LINES"], "liblzma.so"),
+}
+MORE = {
+    "awk": (["awk", "{s+=$2} END{print s}", "LINES"], ""),
+    "grep": (["grep", "-c", "-E", "7[0-9]+ text", "LINES"], ""),
+    "perl": (["perl", "-e", 'my %h; $h{$_ % 10} .= $_ for 1..50; print join(",", map { $h{$_} } sort keys %h)'], ""),
+    "git": (["git", "--version"], ""),
+    "openssl": (["openssl", "dgst", "-sha256", "LINES"], ""),
+    "crypto": (["openssl", "dgst", "-sha256", "LINES"], "libcrypto.so"),
+    "lua": (["lua5.4", "-e", "local t = {} for i = 1, 100 do t[i] = i * i end print(#t)"], ""),
+    "python": (["/usr/bin/python3", "-S", "-c", "print(sum(x * x for x in range(50)))"], ""),
+    "tar": (["tar", "-cf", "-", "--mtime=@0", "LINES"], ""),
+    "diff": (["diff", "LINES", "/dev/null"], ""),
+    "find": (["find", "/usr/share/misc"], ""),
+    "ls": (["ls", "-l", "/usr/share"], ""),
+    "cat": (["cat", "-n", "LINES"], ""),
+    "wc": (["wc", "LINES"], ""),
+    "sha256sum": (["sha256sum", "LINES"], ""),
+    "od": (["od", "-c", "LINES"], ""),
+    "cut": (["cut", "-d", " ", "-f2", "LINES"], ""),
+    "tr": (["tr", "a-z", "A-Z"], ""),
+    "uniq": (["uniq", "-c", "LINES"], ""),
+    "bzip2": (["bzip2", "-c", "LINES"], "libbz2.so"),
+    "zstd": (["zstd", "-q", "-c", "--single-thread", "--no-asyncio", "LINES"], ""),
+    "readelf": (["readelf", "-h", "/bin/ls"], ""),
+    "objdump": (["objdump", "-f", "/bin/ls"], "libbfd"),
+    "gcc": (["gcc", "--version"], ""),
+    "make": (["make", "--version"], ""),
+    "file": (["file", "LINES"], "libmagic.so"),
+    "m4": (["m4", "LINES"], ""),
+    "bc": (["bc", "-q", "/dev/null"], ""),
+    "redis": (["redis-server", "--version"], ""),
+    "nginx": (["nginx", "-V"], ""),
+    "curl": (["curl", "--version"], "libcurl"),
+    "strip": (["strip", "--version"], ""),
+}
+
+
+def image_of(command, image):
+    """The path of the image whose functions are counted."""
+    program = os.path.realpath(shutil.which(command[0]))
+    if not image:
+        return program
+    listed = re.search(rf"=> (\S*/{re.escape(image)}\S*)", output_of("ldd", program))
+    return os.path.realpath(listed[1]) if listed else None
+
+
+def functions_of(path):
+    """The addresses that .eh_frame has, and the lowest address of the image."""
+    frames = subprocess.run(["readelf", "--debug-dump=frames", path], capture_output=True, text=True).stdout
+    starts = sorted({int(m[1], 16) for m in re.finditer(r" FDE .* pc=([0-9a-f]+)\.\.", frames)})
+    segments = re.findall(r"LOAD +0x[0-9a-f]+ (0x[0-9a-f]+)", output_of("readelf", "-lW", path))
+    return starts, min(int(s, 16) for s in segments) & ~4095
+
+
+def symbols_of(path):
+    """The ranges and names of dynamic symbols, the only ones in a packaged program."""
+    found = []
+    for line in output_of("nm", "-D", "-S", "--defined-only", path).splitlines():
+        m = re.match(r"([0-9a-f]+) (?:([0-9a-f]+) )?[tTwWiuV] ([^@\s]+)", line)
+        if m:
+            found.append((int(m[1], 16), int(m[1], 16) + max(int(m[2] or "0", 16), 1), m[3]))
+    return found
+
+
+@functools.lru_cache(maxsize=None)
+def counter():
+    return compile_c(trace_source("breakpoints.c"), "-O1", out=fresh(".program"))
+
+
+def counted(command, path, stdin, status, env=None):
+    """How often each function of PATH is entered: by breakpoints."""
+    starts, lowest = functions_of(path)
+    offsets = write("\n".join(f"{n:x}" for n in [lowest, *starts]), ".txt")
+    out = fresh(".txt")
+    with open(stdin) as lines:
+        done = subprocess.run([counter(), out, path, offsets, "--", *command], stdin=lines,
+                              env=env, capture_output=True, timeout=600)
+    assert done.returncode == status and os.path.getsize(out), done
+    with open(out) as lines:
+        return {int(a, 16): int(n) for a, n in (line.split() for line in lines)}
+
+
+def not_functions(path):
+    """Addresses of .eh_frame that are none: stubs of the linker, and where the kernel enters."""
+    stubs = re.findall(r"\.plt\S* +PROGBITS +([0-9a-f]+)", output_of("readelf", "-SW", path))
+    entry = re.search(r"Entry point address: +(0x[0-9a-f]+)", output_of("readelf", "-h", path))
+    return {*(int(s, 16) for s in stubs), int(entry[1], 16)}
+
+
+def compare(command, image):
+    lines = write(LINES, ".txt")
+    command = [lines if word == "LINES" else word for word in command]
+    if not shutil.which(command[0]) or not image_of(command, image):
+        return skip_part(command[0], "it is not installed")
+    path = image_of(command, image)
+    with open(lines) as file:
+        plain = subprocess.run(command, stdin=file, capture_output=True, timeout=60)
+    env = dict(os.environ, LD_PRELOAD="libutil.so.1:libanl.so.1", ONE_MORE="1", AND_ANOTHER="2")
+    first, second = (counted(command, path, lines, plain.returncode, e) for e in (None, env))
+    pattern = (image or os.path.basename(path)) + "*!*"
+    with open(lines) as file:
+        recording, done = record_trace(command[0], *command[1:], trace=f"--trace={pattern}",
+                                       options=("--limit", "200M"), stdin=file)
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), done
+    told = trace_of(recording)
+    no_call_missing(told)
+    symbols = symbols_of(path)
+    found = {f["function"]: f["calls"] for f in told["trace"]["functions"]}
+    of_offset = {int(f.rpartition("+")[2], 16): f for f in found if re.search(r"\+0x[0-9a-f]+$", f)}
+    sums, absent, unsure = collections.Counter(), {}, set()
+    for offset, calls in first.items():
+        names = {n for start, end, n in symbols if start <= offset < end} & set(found)
+        label = min(names, default=None) or of_offset.get(offset)
+        if second.get(offset) != calls:
+            unsure.add(label)
+        elif label is None:
+            absent[offset] = calls
+        else:
+            sums[label] += calls  # a part of a function that .eh_frame has apart is named as that one
+    sums = {label: calls for label, calls in sums.items() if label not in unsure}
+    assert len(sums) + len(absent) > 0.7 * len(first), (len(sums), len(absent), len(first))
+    wrong = {label: (found[label], calls) for label, calls in sums.items() if found[label] != calls}
+    assert not wrong, wrong
+    refused = sum(int(n) for n in re.findall(rb"(\d+) functions are not patched", done.stderr))
+    left = [hex(offset) for offset in absent if offset not in not_functions(path)]
+    print(f"{os.path.basename(path)}: {sum(sums.values())} calls of {len(sums)} functions, of {len(first)} called; "
+          f"{refused} functions were refused, {len(left)} of them were called:", *left)
+    assert sums and len(left) <= refused, (absent, done.stderr)
+
+
+def libraries_loaded_later_are_patched():
+    library = os.path.join(FIXTURES, "libintercepted.so")
+    program = compile_c(trace_source("reloads.c"), "-O1", "-pthread", "-ldl", out=fresh(".program"))
+    recording, done = record_trace(program, library, trace="--trace=libintercepted*!*")
+    assert (done.returncode, done.stdout) == (0, b"6 55\n" * 3), done
+    told = trace_of(recording)
+    no_call_missing(told)
+    found = {f["function"]: f["calls"] for f in told["trace"]["functions"]}
+    assert found == {"subject_mix": 3, "subject_deep": 33}, found
+
+
+def what_a_pattern_selects():
+    program = compile_c(write("int one(int n) { return n + 1; } int two(int n) { return n * 17 + one(n); }"
+                              "int main(int n, char **v) { return two(n) + one(n) == (int)v[0][0]; }", ".c"),
+                        "-O0", out=fresh(".program"))
+    for pattern, expected in (("!*", {"main": 1, "two": 1, "one": 2}), ("!t*", {"two": 1}), ("one", {"one": 2}),
+                              (f"{os.path.basename(program)}!one", {"one": 2}), ("o*", {}), ("libc*:one", {}),
+                              ("nothing!one", {}), ("*!one,!main", {"main": 1, "one": 2})):
+        recording, done = record_trace(program, trace=f"--trace={pattern}")
+        assert done.returncode == 0, (pattern, done)
+        found = {f["function"]: f["calls"] for f in trace_of(recording)["trace"].get("functions", [])}
+        assert found == expected, (pattern, found)
+
+
+def _case(name):
+    def case():
+        compare(*{**PROGRAMS, **MORE}[name])
+    case.__name__ = name
+    return case
+
+
+for _name in [*PROGRAMS, *(MORE if os.environ.get("SOAK") else ())]:
+    globals()[_name] = _case(_name)
+run_cases(globals())

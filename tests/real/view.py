@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde view: the page of real recordings, driven in headless Chromium (page/test/browser.mjs). Its figures are
+those of `sonde report --json`."""
+import functools
+import os
+import pathlib
+import re
+import shutil
+import signal
+import stat
+import subprocess
+
+from helpers import (SONDE, WORK, check, children_of, compile_c, free_port, fresh, needs, needs_agent, record,
+                     run_cases, skip, sonde, start_record, try_sonde, until, until_asleep)
+
+needs_agent()
+
+PAGE = os.path.join(os.environ["SONDE_SOURCE"], "page")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PROGRAM = """
+import hashlib, json, threading, time
+lock, data = threading.Lock(), []
+def worker(n):
+    for i in range(15):
+        with lock:
+            data.append(json.dumps({"a": list(range(2000)), "n": n}))
+            time.sleep(0.005)
+        hashlib.sha256(b"x" * 3000000).hexdigest()
+threads = [threading.Thread(target=worker, args=(i,)) for i in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+"""
+HOSTILE = "\"'><img src=x onerror=alert(1)>&lt;</script><script>alert(2)</script>"
+
+
+def page_of(recording, *options):
+    """The path of the page, and of the whole report."""
+    page, told = fresh(".html"), fresh(".json")
+    sonde("view", recording, "-o", page, *options)
+    pathlib.Path(told).write_text(sonde("report", recording, "--json", "--top", "100000", *options))
+    return page, told
+
+
+def drive(page, told, *checks):
+    if not CHROMIUM:
+        skip("chromium is missing")
+    if not os.path.isdir(os.path.join(PAGE, "node_modules", "playwright-core")):
+        skip("the npm packages of page/ are missing")
+    run = subprocess.run(["node", os.path.join(PAGE, "test", "browser.mjs"), CHROMIUM, page, told, *checks],
+                         capture_output=True, text=True, check=False)
+    check(run.returncode == 0, run.stdout + run.stderr)
+
+
+@functools.cache
+def recorded():
+    path = fresh()
+    record(["/usr/bin/python3", "-c", PROGRAM], "--sample=499", "--wall", "--stall", "--malloc=all", path=path)
+    return path
+
+
+def figures():
+    drive(*page_of(recorded()), "figures", "views")
+
+
+def use():
+    drive(*page_of(recorded()), "ranges", "search", "keyboard")
+
+
+def looks():
+    drive(*page_of(recorded()), "sizes", "accessibility")
+
+
+def is_text():
+    """Without scripts the page has the sentences and the functions, and it is for its owner only."""
+    page, _ = page_of(recorded())
+    text = pathlib.Path(page).read_text()
+    body = re.search(r'<main id="text">(.*?)</main>', text, re.S)[1]
+    check("<h2>CPU time by function</h2>" in body and "<td>worker</td>" in body, body[:2000])
+    check(stat.S_IMODE(os.stat(page).st_mode) == 0o600, oct(os.stat(page).st_mode))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    check(re.fullmatch(r"default-src 'none'; script-src 'sha256-[\w+/=]+'; style-src 'sha256-[\w+/=]+'; "
+                       r"base-uri 'none'; form-action 'none'", policy), policy)
+    check("http://" not in text.split('id="data"')[0].replace("http://www.w3.org/", ""), "an address of the network")
+
+
+def hostile_names():
+    """Text that the program chose is never part of the page's own text."""
+    program = os.path.join(WORK, "x" + HOSTILE.replace("/", ":"))
+    shutil.copy("/bin/ls", program)
+    path = fresh()
+    record([program, HOSTILE, "\x1b[31m\x07"], "--sample=999", "--malloc=all", path=path)
+    page, told = page_of(path)
+    text = pathlib.Path(page).read_text().split('id="data"')[0]
+    check("<img" not in text and "alert(2)</script>" not in text, "markup of the program is in the page")
+    check("\x1b" not in text and "\x07" not in text, "a control character is in the page")
+    drive(page, told, "opens")
+
+
+def damaged():
+    """A cut recording, and one with overwritten bytes, make pages that open."""
+    whole = pathlib.Path(recorded()).read_bytes()
+    cut, spoiled = fresh(), fresh()
+    pathlib.Path(cut).write_bytes(whole[:len(whole) // 2])
+    middle = bytearray(whole)
+    for i in range(len(middle) // 3, len(middle) // 3 + 3000):
+        middle[i] ^= 0x5a
+    pathlib.Path(spoiled).write_bytes(middle)
+    for path in cut, spoiled:
+        page, told = page_of(path)
+        check("missing" in pathlib.Path(page).read_text() or "damaged" in pathlib.Path(page).read_text(), path)
+        drive(page, told, "opens", "forms")
+
+
+def summary():
+    """A summary has no events; its figures are those of the whole."""
+    small = fresh()
+    sonde("pack", "--summary", recorded(), "-o", small)
+    drive(*page_of(small), "opens", "views")
+
+
+def sensors():
+    """Traced calls, audited calls, and a crash have views, too."""
+    path = fresh()
+    record([compile_c("""
+        #include <arpa/inet.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        int main() {
+          struct sockaddr_in nobody = {.sin_family = AF_INET, .sin_port = htons(9)};
+          nobody.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+          for (int i = 0; i < 20; i++) {
+            int fd = socket(AF_INET, SOCK_STREAM, 0);
+            connect(fd, (struct sockaddr *)&nobody, sizeof nobody);
+            close(fd);
+            free(malloc(100));
+          }
+          abort();
+        }""", "-g")], "--trace=close", "--audit", "--malloc=all", path=path)
+    page, told = page_of(path)
+    text = pathlib.Path(told).read_text()
+    for key in "signal", "fingerprint", "histogram":
+        check(f'"{key}":' in text, f"no {key} in {text[:1000]}")
+    drive(page, told, "figures", "forms")
+
+
+def changes():
+    """Two recordings: their totals are those of sonde diff."""
+    other, page, told = fresh(), fresh(".html"), fresh(".json")
+    record(["/usr/bin/python3", "-c", PROGRAM.replace("range(15)", "range(30)")], "--sample=499", "--malloc=all",
+           path=other)
+    sonde("view", recorded(), other, "-o", page)
+    pathlib.Path(told).write_text(sonde("diff", "--json", "--by", "peak", recorded(), other))
+    drive(page, told, "changes")
+
+
+def refusals():
+    """Wrong use is one line and exit 2."""
+    for arguments in (), ("a", "b", "c"), ("/dev/null",), ("/nonexistent",):
+        run = try_sonde("view", *arguments)
+        check(run.returncode == 2 and len(run.stderr.strip().splitlines()) == 1, (arguments, run))
+
+
+def without_display():
+    """Without a display the page is written to the temporary folder, and its path is printed."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    environment["TMPDIR"] = WORK
+    run = subprocess.run([SONDE, "view", recorded()], env=environment, capture_output=True, text=True, check=False)
+    page = run.stdout.strip()
+    check(run.returncode == 0 and page.startswith(WORK) and page.endswith(".html"), run)
+    check("no browser" in run.stderr and stat.S_IMODE(os.stat(page).st_mode) == 0o600, run)
+
+
+def of_name(pid, name):
+    """The children of a process that run a program of this NAME."""
+    return [child for child in children_of(pid)
+            if pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() == name]
+
+
+def redis():
+    needs("redis-server")
+    path, recorder = start_record(["redis-server", "--port", str(free_port()), "--save", ""], "--wall", "--stall",
+                                  "--malloc=all", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: of_name(recorder.pid, "redis-server"), "redis-server")
+    server = of_name(recorder.pid, "redis-server")[0]
+    until_asleep(server)
+    os.kill(server, signal.SIGTERM)
+    recorder.wait()
+    drive(*page_of(path), "figures", "views")
+
+
+def built():
+    if "without the page" in try_sonde("view", "/dev/null").stderr:
+        skip("this sonde was built without the page: node or the npm packages of page/ are missing")
+
+
+built()
+run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, changes, refusals,
+           without_display])

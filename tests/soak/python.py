@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A million stacks with Python frames, taken in signal handlers and inside malloc, against what the interpreter prints
+at the same instant. The interpreters must export _Py_DumpTraceback, as CPython 3.11 and 3.12 do.
+
+usage: python.py [STACKS [INTERPRETER…]]"""
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]), str(pathlib.Path(__file__).resolve().parents[1] / "real")]
+
+from shared.python_frames import compare_handlers, compare_library  # noqa: E402  (the path is set above)
+
+WANTED = int(sys.argv[1]) if len(sys.argv) > 1 else 1000000
+
+library = compare_library()
+for interpreter in sys.argv[2:] or ["/usr/bin/python3"]:
+    total = [0, 0, 0, 0]
+    while total[2] < WANTED:
+        total = [a + b for a, b in zip(total, compare_handlers(interpreter, library, 20))]
+        print(f"{interpreter}: {total[0]} captures, {total[1]} in the evaluator; {total[2]} compared, "
+              f"{total[3]} frames, 0 differ", flush=True)

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A stop of a thread in a call that the kernel lets fail with EINTR after a stop (signal(7)): the
+ * call starts again, and a signal with a handler still ends it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "skip.h"
+#include "target/stop.h"
+
+enum { STOPS = 50 };
+
+typedef struct shared {
+  int interrupted, ready;
+} shared_t;
+
+static void on_signal(int signal_number) { (void)signal_number; }
+
+/* Waits until a byte arrives; counts the waits that ended early. */
+static void wait_for_byte(int fd, shared_t *shared) {
+  int set = epoll_create1(0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* if the test fails */
+  struct epoll_event event = {.events = EPOLLIN};
+  struct sigaction action = {.sa_handler = on_signal};
+  sigaction(SIGUSR1, &action, NULL);
+  epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+  __atomic_store_n(&shared->ready, 1, __ATOMIC_RELEASE);
+  while (epoll_wait(set, &event, 1, -1) < 0 && errno == EINTR)
+    __atomic_fetch_add(&shared->interrupted, 1, __ATOMIC_RELAXED);
+  _exit(0);
+}
+
+static void nothing(void *context, const regs_t *regs) { (void)context, (void)regs; }
+
+typedef struct stopper {
+  pid_t pid;
+  int done;
+} stopper_t;
+
+/* The kernel lets go of the child when this thread ends. */
+static void *stops(void *context) {
+  stopper_t *s = context;
+  regs_t regs;
+  uint64_t ns;
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &child, NULL);
+  for (int i = 0; i < STOPS; i++) {
+    s->done += stop_thread(MACHINE_HERE, s->pid, &regs, nothing, NULL, &ns) == STOP_DONE;
+    usleep(200);
+  }
+  return NULL;
+}
+
+static void a_stopped_call_starts_again(void **unused) {
+  (void)unused;
+  if (!STOP_HIDES_EINTR) skip();
+  int pipes[2];
+  shared_t *shared =
+      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  assert_true(shared != MAP_FAILED && pipe(pipes) == 0);
+  stopper_t s = {.pid = fork()};
+  if (s.pid == 0) wait_for_byte(pipes[0], shared);
+  while (!__atomic_load_n(&shared->ready, __ATOMIC_ACQUIRE))
+    usleep(1000);
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, stops, &s), 0);
+  pthread_join(thread, NULL);
+  assert_int_equal(s.done, STOPS);
+  assert_int_equal(__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED), 0);
+  kill(s.pid, SIGUSR1);
+  for (int i = 0; i < 5000 && !__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED); i++)
+    usleep(1000);
+  assert_int_equal(__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED), 1);
+  assert_int_equal(write(pipes[1], "", 1), 1);
+  int status;
+  assert_int_equal(waitpid(s.pid, &status, 0), s.pid);
+  assert_int_equal(status, 0);
+}
+
+static void only_calls_without_effect_start_again(void **unused) {
+  (void)unused;
+  if (!STOP_HIDES_EINTR) skip();
+  assert_true(stop_may_repeat(SYS_epoll_pwait));
+  assert_true(stop_may_repeat(SYS_semtimedop));
+  assert_true(stop_may_repeat(SYS_recvfrom));
+  assert_false(stop_may_repeat(SYS_close)); /* the descriptor is free already */
+  assert_false(stop_may_repeat(SYS_write));
+  assert_false(stop_may_repeat(-1));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(a_stopped_call_starts_again),
+                                     cmocka_unit_test(only_calls_without_effect_start_again)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
