@@ -28,8 +28,18 @@ offline() {
 
 # ---- source --------------------------------------------------------------------------------------
 
-# archive NAME: the tree of the last commit.
-write_source() { git archive --format=tar --prefix="$name/" HEAD | gzip -9 --no-name >"$1"; }
+# The page of sonde view, so that the packages are built without node and a network.
+make_page() {
+  [ -d page/node_modules/esbuild ] || die "the npm packages of page/ are missing"
+  node page/build.mjs "$work/page.html"
+  touch -d "@$SOURCE_DATE_EPOCH" "$work/page.html"
+}
+
+# archive NAME: the tree of the last commit, and the page.
+write_source() {
+  git archive --format=tar --prefix="$name/page/built/" --add-file="$work/page.html" --prefix="$name/" HEAD |
+    gzip -9 --no-name >"$1"
+}
 
 make_source() {
   [ -z "$(git status --porcelain)" ] || say "what is not committed is not packaged"
@@ -77,6 +87,7 @@ done
 rm -rf "$out"
 mkdir -p "$work"
 say "the source"
+make_page
 nix-instantiate --parse packaging/nix/default.nix >/dev/null || die "packaging/nix/default.nix has a wrong syntax"
 make_source
 say "sonde.c"
