@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "reader/body.h"
 
 /* ---- series ------------------------------------------------------------------------------- */
@@ -80,15 +81,8 @@ const char *usage_key(unsigned field) {
 }
 
 uint64_t usage_at(const usage_series_t *s, uint64_t time_ns) {
-  uint32_t low = 0, high = s->count;
-  while (low < high) {
-    uint32_t middle = (low + high) / 2;
-    if (s->points[middle].time_ns <= time_ns)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low ? s->points[low - 1].value : s->first;
+  size_t before = ARRAY_SEARCH(s->count, k, s->points[k].time_ns <= time_ns);
+  return before ? s->points[before - 1].value : s->first;
 }
 
 /* ---- growth ------------------------------------------------------------------------------- */

@@ -49,17 +49,9 @@ static void add_segment(target_t *target, core_t *core, const Elf64_Phdr *phdr) 
 }
 
 static const core_segment_t *find_segment(const core_t *core, uint64_t address) {
-  size_t low = 0, high = core->segment_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    const core_segment_t *s = &core->segments[middle];
-    if (address - s->start < s->size && address >= s->start) return s;
-    if (s->start < address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return NULL;
+  size_t after = ARRAY_SEARCH(core->segment_count, k, core->segments[k].start <= address);
+  const core_segment_t *s = after ? &core->segments[after - 1] : NULL;
+  return s && address - s->start < s->size ? s : NULL;
 }
 
 bool core_read_held(const core_t *core, uint64_t address, void *out, size_t size) {

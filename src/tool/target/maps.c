@@ -38,16 +38,8 @@ void maps_free(maps_t *maps) {
 }
 
 mapping_t *maps_find(const maps_t *maps, uint64_t address) {
-  size_t low = 0, high = maps->count;
-  while (low < high) { /* the first mapping that ends after ADDRESS */
-    size_t middle = low + (high - low) / 2;
-    if (maps->items[middle].end <= address)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  if (low == maps->count || maps->items[low].start > address) return NULL;
-  return &maps->items[low];
+  size_t i = ARRAY_SEARCH(maps->count, k, maps->items[k].end <= address);
+  return i < maps->count && maps->items[i].start <= address ? &maps->items[i] : NULL;
 }
 
 static bool number(char **at, unsigned base, uint64_t *out) {

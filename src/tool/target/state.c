@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "target/process.h"
 
 /* ---- names -------------------------------------------------------------------------------- */
@@ -38,16 +39,9 @@ const char *syscall_name(machine_t machine, long number) {
 #elif defined(__aarch64__)
   if (machine != MACHINE_AARCH64) return NULL;
 #endif
-  size_t low = 0, high = sizeof syscalls / sizeof *syscalls;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (syscalls[middle].number == number) return syscalls[middle].name;
-    if (syscalls[middle].number < number)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return NULL;
+  size_t count = sizeof syscalls / sizeof *syscalls;
+  size_t i = ARRAY_SEARCH(count, k, syscalls[k].number < number);
+  return i < count && syscalls[i].number == number ? syscalls[i].name : NULL;
 }
 
 int syscall_fd_argument(const char *name) {
@@ -111,18 +105,15 @@ static void find_path(target_t *target, thread_t *thread) {
 
 /* ---- mutexes ------------------------------------------------------------------------------ */
 
+/* COUNT: there is none. */
+static size_t index_of(const thread_t *threads, size_t count, pid_t tid) {
+  size_t i = ARRAY_SEARCH(count, k, threads[k].tid < tid);
+  return i < count && threads[i].tid == tid ? i : count;
+}
+
 static thread_t *find_thread(target_t *target, pid_t tid) {
-  size_t low = 0, high = target->thread_count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    pid_t at = target->threads[middle].tid;
-    if (at == tid) return &target->threads[middle];
-    if (at < tid)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return NULL;
+  size_t i = index_of(target->threads, target->thread_count, tid);
+  return i < target->thread_count ? &target->threads[i] : NULL;
 }
 
 /* Converts a tid in the target's memory to the command's pid namespace; 0 if it is not a thread. */
@@ -245,19 +236,6 @@ bool state_owner_same(target_t *target, const thread_t *thread) {
 }
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */
-
-static size_t index_of(const thread_t *threads, size_t count, pid_t tid) {
-  size_t low = 0, high = count;
-  while (low < high) {
-    size_t middle = low + (high - low) / 2;
-    if (threads[middle].tid == tid) return middle;
-    if (threads[middle].tid < tid)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return count;
-}
 
 uint32_t state_deadlocks(thread_t *threads, size_t count) {
   /* Each thread waits for one owner at most, so from any thread there is one way to go. MARK says

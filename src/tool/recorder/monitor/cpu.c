@@ -65,21 +65,14 @@ static bool read_file(const cpu_monitor_t *m, pid_t tid, const char *name, char 
 }
 
 static cpu_thread_t *thread_of(cpu_monitor_t *m, pid_t tid) {
-  size_t low = 0, high = m->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (m->threads[middle].tid == tid) return &m->threads[middle];
-    if (m->threads[middle].tid < tid)
-      low = middle + 1;
-    else
-      high = middle;
-  }
+  size_t i = ARRAY_SEARCH(m->count, k, m->threads[k].tid < tid);
+  if (i < m->count && m->threads[i].tid == tid) return &m->threads[i];
   if (m->count == TRACKS_MAX) return NULL;
   if (!ARRAY_GROW(m->threads, m->count, m->capacity)) return NULL;
-  memmove(m->threads + low + 1, m->threads + low, (m->count - low) * sizeof *m->threads);
+  memmove(m->threads + i + 1, m->threads + i, (m->count - i) * sizeof *m->threads);
   m->count++;
-  m->threads[low] = (cpu_thread_t){.tid = tid};
-  return &m->threads[low];
+  m->threads[i] = (cpu_thread_t){.tid = tid};
+  return &m->threads[i];
 }
 
 static void note_progress(const cpu_monitor_t *m, const cpu_thread_t *thread,

@@ -218,15 +218,7 @@ static void hand_back(cpu_time_monitor_t *m, timed_thread_t *t) {
 }
 
 static size_t place_of(const cpu_time_monitor_t *m, pid_t tid) {
-  size_t low = 0, high = m->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (m->threads[middle].tid < tid)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return ARRAY_SEARCH(m->count, k, m->threads[k].tid < tid);
 }
 
 /* ---- without the agent -------------------------------------------------------------------- */

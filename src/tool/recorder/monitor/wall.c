@@ -172,15 +172,7 @@ static bool read_stats(const wall_monitor_t *m, monitored_thread_t *t, thread_st
 }
 
 static size_t find_slot(const wall_monitor_t *m, pid_t tid) {
-  size_t low = 0, high = m->count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (m->threads[middle].tid < tid)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return ARRAY_SEARCH(m->count, k, m->threads[k].tid < tid);
 }
 
 static monitored_thread_t *find_thread(const wall_monitor_t *m, pid_t tid) {
