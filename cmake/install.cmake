@@ -33,5 +33,5 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOC
 
 # What makes tests fail on leaks, stalls, budgets and new sensitive calls, for CTest and pytest.
 install(FILES ${PROJECT_SOURCE_DIR}/glue/sonde-test.cmake DESTINATION ${SONDE_CONFIG_DIR})
-install(PROGRAMS ${PROJECT_SOURCE_DIR}/glue/sonde_gate.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sonde)
-install(FILES ${PROJECT_SOURCE_DIR}/glue/sonde_pytest.py DESTINATION ${CMAKE_INSTALL_DATADIR}/sonde)
+install(FILES ${PROJECT_SOURCE_DIR}/glue/sonde_gate.py ${PROJECT_SOURCE_DIR}/glue/sonde_pytest.py
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/sonde)

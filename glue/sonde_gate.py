@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Runs a program under `sonde record` and lists what exceeds the limits. Used by the fixture for pytest
 (sonde_pytest.py) and by sonde_add_test of CMake.
