@@ -3,6 +3,7 @@
  * Rules about the readings of the process: descriptors, resident memory, limits of its cgroup.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "analysis/why/rules.h"
 
@@ -69,7 +70,8 @@ static void find_descriptors(why_t *w, findings_list_t *out) {
       weigh_openers(w, &weights, &is_sampled)
           ? why_weights_hot(&weights, is_sampled ? WHY_SAMPLED_SHARE : WHY_HOT_SHARE)
           : NULL;
-  const why_function_t *only = hot ? NULL : why_only_caller(w, openers);
+  const why_function_t *only = hot && !is_sampled ? NULL : why_only_caller(w, openers);
+  if (hot && only && strcmp(only->name, hot->function->name) != 0) only = NULL; /* seen counts */
   if (hot && !is_sampled && weights.sum >= 24 && hot->total * 2 < s->peak - s->first) hot = NULL;
   finding_t f = {.kind = WHY_DESCRIPTORS,
                  .score = 85,

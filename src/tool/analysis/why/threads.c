@@ -71,39 +71,30 @@ static bool keeps_growing(why_t *w) {
   return (double)grown >= WHY_GROWTH_STEPS * (double)(last - last / 2);
 }
 
-static void add_unjoined(const why_weight_t *hot, uint64_t blocks, const usage_series_t *threads,
-                         findings_list_t *out) {
+static void add_finding(const why_weight_t *hot, uint64_t blocks, const usage_series_t *threads,
+                        threads_state_t state, findings_list_t *out) {
   char place[WHY_PLACE_MAX];
-  finding_t f = {.kind = WHY_LEAK,
-                 .score = 68,
+  bool alive = state == THREADS_ALIVE;
+  finding_t f = {.kind = alive ? WHY_THREADS : WHY_LEAK,
+                 .score = alive ? 84 : 68,
                  .culprit = hot->function,
                  .amount = (double)blocks,
                  .unit = "threads",
                  .section = "malloc"};
-  WHY_SAY(f.what,
-          "%llu threads have ended, but their stacks are kept, because nobody joined them; "
-          "they are created in %s",
-          (unsigned long long)blocks, why_place_of(hot->example, hot->function, place));
-  WHY_SAY(f.advice, "join or detach each thread");
-  WHY_SAY(f.evidence, "%llu live blocks of pthread_create; at most %llu threads at a time",
-          (unsigned long long)blocks, (unsigned long long)threads->peak);
-  findings_list_add(out, &f);
-}
-
-static void add_living(const why_weight_t *hot, uint64_t blocks, const usage_series_t *threads,
-                       findings_list_t *out) {
-  char place[WHY_PLACE_MAX];
-  finding_t f = {.kind = WHY_THREADS,
-                 .score = 84,
-                 .culprit = hot->function,
-                 .amount = (double)blocks,
-                 .unit = "threads",
-                 .section = "malloc"};
-  WHY_SAY(f.what,
-          "The number of threads grows to the end, to %llu, because they do not finish; they are "
-          "created in %s",
-          (unsigned long long)blocks, why_place_of(hot->example, hot->function, place));
-  WHY_SAY(f.advice, "let each thread end, or use a pool of threads");
+  why_place_of(hot->example, hot->function, place);
+  if (alive) {
+    WHY_SAY(f.what,
+            "The number of threads grows to the end, to %llu, because they do not finish; they are "
+            "created in %s",
+            (unsigned long long)blocks, place);
+    WHY_SAY(f.advice, "let each thread end, or use a pool of threads");
+  } else {
+    WHY_SAY(f.what,
+            "%llu threads have ended, but their stacks are kept, because nobody joined them; "
+            "they are created in %s",
+            (unsigned long long)blocks, place);
+    WHY_SAY(f.advice, "join or detach each thread");
+  }
   WHY_SAY(f.evidence, "%llu live blocks of pthread_create; the kernel counted up to %llu threads",
           (unsigned long long)blocks, (unsigned long long)threads->peak);
   findings_list_add(out, &f);
@@ -122,10 +113,9 @@ void why_thread_rules(why_t *w, findings_list_t *out) {
   }
   const why_weight_t *hot = good ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
   threads_state_t state = hot ? state_of(w, threads) : THREADS_UNKNOWN;
-  if (state == THREADS_ALIVE && keeps_growing(w))
-    add_living(hot, blocks, threads, out);
-  else if (state == THREADS_ENDED &&
-           (double)blocks >= WHY_DESCRIPTORS_LEAST + (double)threads->peak + KEPT_MAX)
-    add_unjoined(hot, blocks, threads, out);
+  if ((state == THREADS_ALIVE && keeps_growing(w)) ||
+      (state == THREADS_ENDED &&
+       (double)blocks >= WHY_DESCRIPTORS_LEAST + (double)threads->peak + KEPT_MAX))
+    add_finding(hot, blocks, threads, state, out);
   why_weights_free(&weights);
 }
