@@ -123,9 +123,6 @@ void cli_print_help(const cli_usage_t *usage);
 /* Until it is called with NULL, --help passes the verb's usage to TAKE and prints nothing. */
 void cli_take_usage(void (*take)(const cli_usage_t *usage, void *context), void *context);
 
-/* The column width of SIZE bytes of UTF-8. */
-int cli_width(const char *text, size_t size);
-
 /* Prints TEXT with breaks between words at 80 columns. The first line begins in column INDENT,
  * where the others are indented to. */
 void cli_print_wrapped(const char *text, int indent);

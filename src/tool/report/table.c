@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/table.h"
+#include "base/wrap.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -131,13 +132,7 @@ static void put_cell(const report_t *r, const table_t *t, const column_t *c, con
   }
 }
 
-/* Columns on the terminal: bytes that do not continue a UTF-8 sequence. */
-static int width_of(const char *text) {
-  int width = 0;
-  for (; *text; text++)
-    width += (*text & 0xc0) != 0x80;
-  return width;
-}
+static int width_of(const char *text) { return (int)wrap_columns(text, strlen(text)); }
 
 static bool is_left_aligned(const column_t *c) { return c->unit >= UNIT_TEXT; }
 

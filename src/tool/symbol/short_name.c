@@ -3,6 +3,7 @@
  * One pass over the name. Brackets nest, so the pass is recursive; NESTED_MAX bounds it.
  */
 #include "symbol/short_name.h"
+#include "base/wrap.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -228,12 +229,7 @@ static void copy(shortener_t *s, int depth) {
 
 /* ---- fitting ------------------------------------------------------------------------------ */
 
-static unsigned columns(const char *text) {
-  unsigned n = 0;
-  for (; *text; text++)
-    n += ((unsigned char)*text & 0xc0) != 0x80;
-  return n;
-}
+static unsigned columns(const char *text) { return (unsigned)wrap_columns(text, strlen(text)); }
 
 /* The next component of a name, behind "::" outside brackets; NULL: TEXT is the last. */
 static const char *next_component(const char *text) {

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "base/wrap.h"
 #include "cli/cli.h"
 #include "cli/common/pager.h"
 
@@ -18,42 +19,8 @@ void cli_take_usage(void (*take)(const cli_usage_t *usage, void *context), void 
   taker_context = context;
 }
 
-int cli_width(const char *text, size_t size) {
-  int width = 0;
-  for (size_t i = 0; i < size; i++)
-    width += (text[i] & 0xc0) != 0x80; /* bytes that do not continue a UTF-8 sequence */
-  return width;
-}
-
-/* Prints the line TEXT of SIZE bytes. */
-static void print_line(const char *text, size_t size, int indent) {
-  int column = indent;
-  size_t lead = strspn(text, " ");
-  for (size_t at = lead < size ? lead : size; at < size; at++) {
-    size_t word = strcspn(text + at, " \n");
-    int width = cli_width(text + at, word);
-    if (at == lead) {
-      column += printf("%*s", (int)lead, "");
-    } else if (column + 1 + width > LINE_COLUMNS) {
-      printf("\n%*s", indent, "");
-      column = indent;
-    } else {
-      column += printf(" ");
-    }
-    printf("%.*s", (int)word, text + at);
-    column += width;
-    at += word;
-  }
-  putchar('\n');
-}
-
 void cli_print_wrapped(const char *text, int indent) {
-  for (bool first = true; *text; first = false) {
-    size_t size = strcspn(text, "\n");
-    if (!first) printf("%*s", indent, "");
-    print_line(text, size, indent);
-    text += size + (text[size] == '\n');
-  }
+  wrap_print(stdout, text, (wrap_t){(size_t)indent, (size_t)indent, LINE_COLUMNS, WRAP_ALL_LINES});
 }
 
 /* "-c, --core FILE" or "    --sample[=HZ]" into OUT. The words of a value are left to the help. */

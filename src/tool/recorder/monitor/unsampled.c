@@ -33,8 +33,7 @@ const char *unsampled_text(unsigned one) {
   switch (one) {
   case UNSAMPLED_GO:
     return "a Go program: goroutines wait in the Go runtime's own system calls, so their stalls "
-           "are "
-           "not detected";
+           "are not detected";
   case UNSAMPLED_IO_URING:
     return "the program uses io_uring: stalls of a loop that waits in the ring, not in epoll or "
            "poll, are not detected";

@@ -3,6 +3,7 @@
  * Section `crash`: the signal that ended the program, its cause, the registers and what they point
  * to, and the last stack of every thread.
  */
+#include "base/wrap.h"
 #include "report/crash.h"
 
 #include <inttypes.h>
@@ -41,23 +42,12 @@ static void print_registers(const report_t *r, const crash_t *c, FILE *out) {
   }
 }
 
-/* At most 80 columns, or the terminal's, broken at spaces. */
+/* At most 80 columns, or the terminal's. */
 static void print_wrapped(const report_t *r, const char *text, FILE *out) {
-  enum { INDENT = 2, USUAL = 80 };
-  size_t width = (r->columns && r->columns < USUAL ? r->columns : USUAL) - INDENT;
-  for (int line = 0; *text; line++) {
-    size_t indent = line ? 2u : 0u, length = strlen(text), room = width - indent;
-    if (length > room) {
-      size_t at = room;
-      while (at && text[at] != ' ')
-        at--;
-      length = at ? at : room;
-    }
-    fprintf(out, "  %*s%.*s\n", (int)indent, "", (int)length, text);
-    text += length;
-    while (*text == ' ')
-      text++;
-  }
+  enum { USUAL = 80 };
+  fputs("  ", out);
+  wrap_print(out, text,
+             (wrap_t){2, 4, r->columns && r->columns < USUAL ? r->columns : USUAL, WRAP_ALL_LINES});
 }
 
 /* An equal pointer was before it. */

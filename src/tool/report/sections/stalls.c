@@ -2,6 +2,7 @@
  *
  * Section `stalls`: what stalled the event loops, for how long and why.
  */
+#include "base/wrap.h"
 #include "report/sections/stall_groups.h"
 
 #include <inttypes.h>
@@ -154,7 +155,7 @@ static completeness_t completeness_of(const report_t *r, const stalls_t *s) {
   return c;
 }
 
-static void print_monitored(const stalls_t *s, FILE *out) {
+static void print_monitored(const report_t *r, const stalls_t *s, FILE *out) {
   uint64_t iterations = 0;
   char text[24];
   for (size_t i = 0; i < s->loop_count; i++)
@@ -162,8 +163,10 @@ static void print_monitored(const stalls_t *s, FILE *out) {
   if (s->loop_count)
     fprintf(out, "  monitored  %s iterations of %zu event loop%s\n", report_count(iterations, text),
             s->loop_count, s->loop_count == 1 ? "" : "s");
-  for (size_t i = 0; i < s->unsampled_count; i++)
-    fprintf(out, "  unsampled  %s\n", s->unsampled[i]);
+  for (size_t i = 0; i < s->unsampled_count; i++) {
+    fputs("  unsampled  ", out);
+    wrap_print(out, s->unsampled[i], (wrap_t){13, 13, r->columns, WRAP_ALL_LINES});
+  }
   if (s->retracted)
     fprintf(out, "  excluded   %zu long waits of a loop at another wait site\n", s->retracted);
   if (s->joining)
@@ -177,7 +180,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char total[24];
   if (!e) return SONDE_ENOMEM;
   fprintf(out, "\n%sstalls of event loops%s\n", r->bold, r->plain);
-  print_monitored(s, out);
+  print_monitored(r, s, out);
   if (!s->count) {
     fprintf(out, "  none\n");
     return 0;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wrap.h"
 #include "report/json.h"
 #include "report/sections/trace_view.h"
 #include "report/table.h"
@@ -22,9 +23,7 @@ static const char heading[] = "      total       self        calls       mean   
 
 /* Prints TEXT right-aligned in WIDTH columns; µ has two bytes and one column. */
 static void print_right(const char *text, int width, FILE *out) {
-  int columns = 0;
-  for (const char *p = text; *p; p++)
-    columns += (*p & 0xc0) != 0x80;
+  int columns = (int)wrap_columns(text, strlen(text));
   fprintf(out, "%*s%s", width > columns ? width - columns : 0, "", text);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/terminal.h"
+#include "base/wrap.h"
 #include "report/json.h"
 #include "report/why/why.h"
 
@@ -112,54 +113,22 @@ static size_t shown_of(const findings_list_t *list) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
-static size_t columns_of(const char *text, size_t bytes) {
-  size_t columns = 0;
-  for (size_t i = 0; i < bytes; i++)
-    columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-  return columns;
-}
-
-/* Prints TEXT from column *AT on, wrapped at spaces, with later lines indented. Stops after the
- * line number LINES; returns the lines that are left. */
-static int print_wrapped(const char *text, int indent, unsigned columns, int lines, FILE *out) {
-  size_t at = (size_t)indent;
-  while (*text) {
-    size_t bytes = strcspn(text, " "), width = columns_of(text, bytes);
-    if (columns && at + 1 + width > columns && at > (size_t)indent) {
-      if (--lines == 0) {
-        fputs(" …\n", out);
-        return 0;
-      }
-      fprintf(out, "\n%*s", indent, "");
-      at = (size_t)indent;
-    } else if (at > (size_t)indent) {
-      fputc(' ', out);
-      at++;
-    }
-    fwrite(text, 1, bytes, out);
-    at += width;
-    text += bytes + strspn(text + bytes, " ");
-  }
-  fputc('\n', out);
-  return lines - 1;
-}
-
 void why_text(const why_report_t *why, unsigned columns, FILE *out) {
   char text[TEXT_MAX], command[600];
   if (is_healthy(&why->findings)) {
     healthy_sentence(why, text);
-    print_wrapped(text, 0, columns, 1000, out);
+    wrap_print(out, text, (wrap_t){0, 0, columns, WRAP_ALL_LINES});
     return;
   }
   for (size_t i = 0; i < shown_of(&why->findings); i++) {
     const finding_t *f = &why->findings.items[i];
     finding_sentence(&why->facts, f, text);
     fprintf(out, "%zu. ", i + 1);
-    print_wrapped(text, 3, columns, 1000, out);
+    wrap_print(out, text, (wrap_t){3, 3, columns, WRAP_ALL_LINES});
     command_of(why, f, command, sizeof command);
     snprintf(text, sizeof text, "%s: %s", f->evidence, command);
     fprintf(out, "   %s", terminal_style(out, TERMINAL_DIM));
-    print_wrapped(text, 3, columns, 1000, out);
+    wrap_print(out, text, (wrap_t){3, 3, columns, WRAP_ALL_LINES});
     fputs(terminal_style(out, TERMINAL_PLAIN), out);
   }
 }
@@ -171,7 +140,7 @@ void why_head_text(const why_report_t *why, const report_t *r, FILE *out) {
   for (size_t i = 0; i < shown_of(&why->findings) && lines > 0; i++) {
     finding_sentence(&why->facts, &why->findings.items[i], text);
     fprintf(out, "  %s%s%s", r->bold, i ? "           " : "why        ", r->plain);
-    lines = print_wrapped(text, 13, r->columns, lines, out);
+    lines = wrap_print(out, text, (wrap_t){13, 13, r->columns, lines});
   }
 }
 

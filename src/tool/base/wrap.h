@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Text on a screen of limited width.
+ */
+#ifndef SONDE_BASE_WRAP_H
+#define SONDE_BASE_WRAP_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Of `lines`, when all are wanted. */
+#define WRAP_ALL_LINES INT_MAX
+
+/* The columns of SIZE bytes of UTF-8: each code point counts as one. */
+static inline size_t wrap_columns(const char *text, size_t size) {
+  size_t columns = 0;
+  for (size_t i = 0; i < size; i++)
+    columns += ((unsigned char)text[i] & 0xc0) != 0x80; /* does not continue a sequence */
+  return columns;
+}
+
+typedef struct wrap {
+  size_t first, indent; /* the columns at which the first line and later lines begin */
+  size_t columns;       /* of the screen; 0: lines are not broken */
+  int lines;            /* no more are printed; a line that is cut short ends with "…" */
+} wrap_t;
+
+/* Prints TEXT and a line feed on OUT, where column WRAP.first is reached. Lines are broken between
+ * words, whose spaces are then left out, and at line feeds. Returns the lines that are left. */
+int wrap_print(FILE *out, const char *text, wrap_t wrap);
+
+#endif
