@@ -196,6 +196,23 @@ int64_t os_thread_progress(int folder, pid_t tid);
  * got no CPU (0: this system does not report it). Returns false when the thread does not exist. */
 bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns);
 
+/* What a thread that is not on a CPU waits for. */
+typedef struct os_wait {
+  bool in_call;  /* it is in a system call */
+  bool is_lock;  /* which waits for a mutex or a rwlock, of which the next two are known */
+  uint64_t lock; /* its address */
+  pid_t owner;   /* 0: unknown */
+} os_wait_t;
+
+/* Reads what the thread TID of this process waits for. Returns a negative errno as
+ * os_thread_blocked. */
+int os_thread_wait(pid_t tid, os_wait_t *out);
+
+/* Calls VISIT for every thread of this process with the time that it has run since its start.
+ * IDENTITY is as in os_thread_visit_t. */
+typedef void os_thread_use_visit_t(pid_t tid, uint64_t identity, uint64_t run_ns, void *context);
+int os_threads_use(os_thread_use_visit_t *visit, void *context);
+
 /* Returns true when hardware compares the calling thread's return addresses with a shadow stack
  * (Intel CET, Arm GCS). */
 bool os_shadow_stack(void);

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
  * Derives what a thread waits for from the number and arguments of its system call.
- *
- * A futex is recognized as a pthread mutex if its memory is plausible. glibc's struct (__lock,
- * __count, __owner, __nusers, __kind; sysdeps/nptl/bits/struct_mutex.h): the lock is contended, the
- * owner is a thread of this process, and users and kind have values that glibc uses. musl: the lock
- * word has the owner's tid, except in mutexes of the normal type, whose owner is unknown. Any other
- * futex is reported without an owner.
  */
 #define _GNU_SOURCE
 #include "target/state.h"
 
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "os/futex_lock.h"
 #include "target/process.h"
 
 /* ---- names -------------------------------------------------------------------------------- */
@@ -116,9 +110,14 @@ static thread_t *find_thread(target_t *target, pid_t tid) {
   return i < target->thread_count ? &target->threads[i] : NULL;
 }
 
+static bool read_memory(void *context, uint64_t address, void *out, size_t size) {
+  target_t *target = context;
+  return target->memory->read(target->memory, address, out, size);
+}
+
 /* Converts a tid in the target's memory to the command's pid namespace; 0 if it is not a thread. */
-static pid_t outer_tid(target_t *target, pid_t inner) {
-  if (inner <= 0) return 0;
+static pid_t outer_tid(void *context, pid_t inner) {
+  target_t *target = context;
   if (!target->live || !process_of(target)->nested) return find_thread(target, inner) ? inner : 0;
   for (size_t i = 0; i < target->thread_count; i++) {
     pid_t tid = target->threads[i].tid;
@@ -135,82 +134,13 @@ static bool is_musl(const target_t *target) {
   return false;
 }
 
-/* Kinds: normal, recursive, error checking, adaptive; with flags for robust (16), priority
- * inheritance (32), protection (64), shared (128), elision (256 and 512). */
-static bool is_glibc_kind(int32_t kind) { return (kind & 3) <= 3 && (kind & ~0x3f3) == 0; }
-
-static bool glibc_mutex(target_t *target, uint64_t address, pid_t *owner) {
-  int32_t words[5]; /* lock, count, owner, users, kind */
-  if (!target->memory->read(target->memory, address, words, sizeof words)) return false;
-  pid_t holder = outer_tid(target, words[2]);
-  if (words[0] == 0 || holder == 0 || words[3] < 1 || words[3] > (1 << 22) ||
-      !is_glibc_kind(words[4]))
-    return false;
-  bool tid_in_lock = (words[4] & (16 | 32)) != 0;
-  if (tid_in_lock ? (words[0] & FUTEX_TID_MASK) != words[2] : words[0] != 1 && words[0] != 2)
-    return false;
-  *owner = holder;
-  return true;
-}
-
-/* glibc's pthread_rwlock_t (sysdeps/nptl/bits/struct_rwlock.h): its readers wait at the third word,
- * its writers there or at the fourth. Bits of the first word: 1 it is the writers' turn, 2 a writer
- * has it or waits for the readers to leave, from 8 on the count of readers. */
-enum { RW_STATE, RW_WRITERS, RW_PHASE_FUTEX, RW_WRITERS_FUTEX, RW_PAD, RW_WRITER = 6, RW_SHARED };
-#define RW_THREADS_MAX 65536
-
-static bool glibc_rwlock_at(target_t *target, uint64_t address, pid_t *owner) {
-  int32_t words[8];
-  if (!target->memory->read(target->memory, address, words, sizeof words)) return false;
-  int32_t readers = words[RW_STATE] >> 3;
-  if (readers < 0 || readers > RW_THREADS_MAX || words[RW_WRITERS] < 0 ||
-      words[RW_WRITERS] > RW_THREADS_MAX || words[RW_PHASE_FUTEX] & ~3 ||
-      words[RW_WRITERS_FUTEX] & ~3 || words[RW_PAD] || words[RW_PAD + 1] || words[RW_SHARED] & ~1)
-    return false;
-  *owner = outer_tid(target, words[RW_WRITER]);
-  if (words[RW_WRITER]) return *owner != 0 && (words[RW_STATE] & 3) == 3;
-  return (words[RW_STATE] & 3) == 2 && readers > 0; /* readers have it; who they are is unknown */
-}
-
-/* ADDRESS is that of the futex, and becomes that of the lock. */
-static bool glibc_rwlock(target_t *target, uint64_t *address, pid_t *owner) {
-  static const int words[] = {RW_PHASE_FUTEX, RW_WRITERS_FUTEX};
-  for (int i = 0; i < 2; i++) {
-    uint64_t lock = *address - 4 * (uint64_t)words[i];
-    if (!glibc_rwlock_at(target, lock, owner)) continue;
-    *address = lock;
-    return true;
-  }
-  *owner = 0;
-  return false;
-}
-
-static bool musl_mutex(target_t *target, uint64_t address, pid_t *owner) {
-  int32_t words[3]; /* type, lock, waiters */
-  if (!target->memory->read(target->memory, address - 4, words, sizeof words)) return false;
-  if ((words[0] & ~0x8f) != 0 || words[2] < 1) return false;
-  if ((words[0] & 3) == 0) return (words[1] & 0x7fffffff) == 16; /* EBUSY: locked, owner unknown */
-  *owner = outer_tid(target, words[1] & 0x3fffffff);
-  return *owner != 0;
-}
-
 static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6]) {
-  wait_t *wait = &thread->wait;
-  int operation = (int)args[1] & FUTEX_CMD_MASK;
-  bool plain = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
-  bool inherits = operation == FUTEX_LOCK_PI || operation == 13; /* FUTEX_LOCK_PI2 */
-  if (!plain && !inherits) return;
-  wait->address = args[0];
-  if (inherits) {
-    uint32_t word;
-    wait->is_mutex = true;
-    if (target->memory->read(target->memory, args[0], &word, sizeof word))
-      wait->owner = outer_tid(target, (pid_t)(word & FUTEX_TID_MASK));
-    return;
-  }
-  wait->is_mutex = is_musl(target) ? musl_mutex(target, args[0], &wait->owner)
-                                   : glibc_mutex(target, args[0], &wait->owner) ||
-                                         glibc_rwlock(target, &wait->address, &wait->owner);
+  const futex_reader_t reader = {read_memory, outer_tid, target, is_musl(target)};
+  futex_lock_t lock;
+  if (!futex_lock_find(&reader, args, &lock)) return;
+  thread->wait.address = lock.address;
+  thread->wait.is_mutex = lock.is_lock;
+  thread->wait.owner = lock.owner;
 }
 
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]) {

@@ -154,15 +154,19 @@ static char state_of(int run_state) {
   }
 }
 
+static bool read_extended(thread_act_t thread, thread_extended_info_data_t *out) {
+  mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
+  return thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)out, &count) == KERN_SUCCESS;
+}
+
 int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
   (void)folder;
   thread_act_t thread = port_of(tid);
   if (thread == MACH_PORT_NULL) return -ESRCH;
   thread_extended_info_data_t info;
-  mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
-  kern_return_t result = thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
+  bool is_read = read_extended(thread, &info);
   release(thread);
-  if (result != KERN_SUCCESS) return -ESRCH;
+  if (!is_read) return -ESRCH;
   *out = (os_thread_t){.tid = tid, .state = state_of(info.pth_run_state)};
   for (unsigned i = 0; i + 1 < OS_THREAD_NAME && info.pth_name[i]; i++)
     out->name[i] = info.pth_name[i];
@@ -180,10 +184,29 @@ int64_t os_thread_cpu_ns(pid_t tid) {
   thread_act_t thread = port_of(tid);
   if (thread == MACH_PORT_NULL) return -ESRCH;
   thread_extended_info_data_t info;
-  mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
-  kern_return_t result = thread_info(thread, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
+  bool is_read = read_extended(thread, &info);
   release(thread);
-  return result == KERN_SUCCESS ? (int64_t)(info.pth_user_time + info.pth_system_time) : -ESRCH;
+  return is_read ? (int64_t)(info.pth_user_time + info.pth_system_time) : -ESRCH;
+}
+
+typedef struct use_listing {
+  os_thread_use_visit_t *visit;
+  void *context;
+} use_listing_t;
+
+static bool list_use(thread_act_t thread, void *context) {
+  const use_listing_t *listing = context;
+  thread_extended_info_data_t info;
+  uint64_t id;
+  if (identify(thread, &id, NULL) && read_extended(thread, &info))
+    listing->visit((pid_t)(id & INT32_MAX), id, info.pth_user_time + info.pth_system_time,
+                   listing->context);
+  return true;
+}
+
+int os_threads_use(os_thread_use_visit_t *visit, void *context) {
+  use_listing_t listing = {visit, context};
+  return each_thread(list_use, &listing);
 }
 
 bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
@@ -282,6 +305,12 @@ bool os_initial_stack(os_initial_stack_t *out) {
 
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   (void)folder, (void)tid, (void)out;
+  return -ENOSYS;
+}
+
+int os_thread_wait(pid_t tid, os_wait_t *out) {
+  (void)tid;
+  *out = (os_wait_t){0};
   return -ENOSYS;
 }
 

@@ -263,6 +263,28 @@ bool os_thread_times(pid_t tid, uint64_t *run_ns, uint64_t *ready_ns) {
   return r == 0;
 }
 
+typedef struct use_listing {
+  int folder;
+  os_thread_use_visit_t *visit;
+  void *context;
+} use_listing_t;
+
+static bool list_use(pid_t tid, uint64_t identity, void *context) {
+  const use_listing_t *listing = context;
+  schedstat_t s;
+  if (read_schedstat(listing->folder, tid, &s) == 0)
+    listing->visit(tid, identity, s.run_ns, listing->context);
+  return true;
+}
+
+int os_threads_use(os_thread_use_visit_t *visit, void *context) {
+  use_listing_t listing = {os_threads_open(), visit, context};
+  if (listing.folder < 0) return listing.folder;
+  int r = os_threads_list(listing.folder, list_use, &listing);
+  os_close(listing.folder);
+  return r;
+}
+
 uint32_t linux_schedstat;
 
 /* Some kernels have no such file, or one of zeros. Ours has been put on a CPU, or it would not ask.
