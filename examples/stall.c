@@ -20,8 +20,8 @@ static atomic_bool seen;
 static void on_stall(const sonde_stall_t *stall, void *unused) {
   (void)unused;
   if (stall->phase != SONDE_STALL_ENDED) return;
-  printf("a stall, at least %u ms; the time was used here:\n",
-         (unsigned)(stall->limit_ns / 1000000));
+  printf("a stall, at least %u ms, %s; the time was used here:\n",
+         (unsigned)(stall->limit_ns / 1000000), sonde_stall_cause_text(stall->cause));
   fflush(stdout);
   if (stall->hot_path_count > 0) sonde_stack_print(1, stall->hot_path, 1, 0);
   seen = true;

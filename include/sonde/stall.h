@@ -58,6 +58,27 @@ typedef enum sonde_stall_phase {
   SONDE_STALL_ENDED,
 } sonde_stall_phase_t;
 
+/* The cause of a stall: what the thread did during at least half of its time. */
+typedef enum sonde_stall_cause {
+  /* its state could not be read */
+  SONDE_STALL_UNKNOWN,
+  SONDE_STALL_ON_CPU,
+  /* it waited for a mutex or a rwlock; not told on Apple's systems */
+  SONDE_STALL_LOCK,
+  /* the same, and the holder of the lock waits for the thread, through further locks or not */
+  SONDE_STALL_DEADLOCK,
+  /* blocked in another system call */
+  SONDE_STALL_BLOCKED,
+  /* blocked in a call that no signal ends, often for a disk */
+  SONDE_STALL_UNINTERRUPTIBLE,
+  /* waiting for pages of a file; not told on Apple's systems */
+  SONDE_STALL_PAGES,
+  /* ready, but without a CPU: the rest of its time is below the tenth part of that wait */
+  SONDE_STALL_NO_CPU,
+  /* no cause has half of the time */
+  SONDE_STALL_SEVERAL,
+} sonde_stall_cause_t;
+
 /* A stall. The arrays are valid until the callback returns. */
 typedef struct sonde_stall {
   sonde_stall_phase_t phase;
@@ -84,6 +105,13 @@ typedef struct sonde_stall {
   int hot_path_count;
   /* share of the iteration's time, in percent */
   int hot_path_percent;
+
+  sonde_stall_cause_t cause;
+  /* the lock that the thread waited for when it was last polled or, in SONDE_STALL_ENDED, before;
+   * 0: none. Of a futex that is no lock, nothing is told. */
+  uintptr_t lock;
+  /* the thread that held it; 0: unknown, or several readers */
+  pid_t lock_owner;
 } sonde_stall_t;
 
 /* Called in the thread that called sonde_stall_monitor; may do whatever that thread may do. */
@@ -108,6 +136,10 @@ SONDE_API int sonde_stall_monitor(uint32_t threshold_ms, sonde_stall_call_t *cal
 /* Makes sonde_stall_monitor return, now or when it is next called. Returns 0. The callback
  * of the monitor may call this function. */
 SONDE_API int sonde_stall_monitor_stop(void);
+
+/* Returns the text of CAUSE, such as "waiting for a lock"; "unknown cause" for any other value. The
+ * text is static. May be called anywhere, also in a signal handler. */
+SONDE_API const char *sonde_stall_cause_text(sonde_stall_cause_t cause);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,7 @@
 #ifndef SONDE_ANALYSIS_STALLS_H
 #define SONDE_ANALYSIS_STALLS_H
 
-#include "analysis/stall_label.h"
+#include "sensor/stall/stall_label.h"
 #include "analysis/texts.h"
 #include "reader/reader.h"
 

@@ -104,9 +104,12 @@ static long length_of(uint32_t number) {
   return -1;
 }
 
-static bool spins(const told_t *t) { return t->spins && !t->observes; }
-static bool blocks(const told_t *t) { return t->blocks; }
-static bool observes(const told_t *t) { return t->spins && t->observes; }
+static bool is_on_cpu(const told_t *t) { return t->stall.cause == SONDE_STALL_ON_CPU; }
+static bool spins(const told_t *t) { return t->spins && !t->observes && is_on_cpu(t); }
+static bool blocks(const told_t *t) {
+  return t->blocks && t->stall.cause == SONDE_STALL_BLOCKED && !t->stall.lock;
+}
+static bool observes(const told_t *t) { return t->spins && t->observes && is_on_cpu(t); }
 
 static void wait_for_stall(uint32_t number, bool (*is_it)(const told_t *)) {
   while (!told_of(number, is_it))

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "sensor/stall/hot_path.h"
-#include "analysis/stall_label.h"
+#include "sensor/stall/stall_label.h"
 #include "sensor/stall/rules.h"
 #include "recorder/monitor/thread_stats.h"
 

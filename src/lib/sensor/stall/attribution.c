@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "sensor/stall/function_of_pc.h"
 #include "sensor/stall/hot_path.h"
 #include "sonde/name.h"
 
@@ -60,14 +61,6 @@ static int name_of(const attribution_t *a, int sample, int frame, sonde_name_t *
   return sonde_name(a->samples[sample].pcs[frame], frame ? 0 : SONDE_NAME_EXACT, name);
 }
 
-static uint64_t function_of(const attribution_t *a, int sample, int frame) {
-  sonde_name_t name;
-  int status = name_of(a, sample, frame, &name);
-  uintptr_t pc = a->samples[sample].pcs[frame];
-  if (status == 0) return pc - name.symbol_offset;
-  return status == SONDE_ESTRIPPED ? name.image_id : pc;
-}
-
 static uint64_t weight_of(const attribution_t *a, int i, uint64_t began, uint64_t now) {
   uint64_t time = a->samples[i].time_ns;
   uint64_t from = i ? (a->samples[i - 1].time_ns + time) / 2 : began;
@@ -80,7 +73,7 @@ static void make_stack(const attribution_t *a, int i) {
   int depth = 0;
   uint64_t *functions = tree.functions[i];
   for (int frame = a->samples[i].depth; frame-- > 0;) {
-    uint64_t function = function_of(a, i, frame);
+    uint64_t function = function_of_pc(a->samples[i].pcs[frame], frame == 0);
     if (!depth || functions[depth - 1] != function) functions[depth++] = function;
     tree.frames[i][depth - 1] = (uint16_t)frame;
   }

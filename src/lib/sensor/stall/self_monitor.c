@@ -49,6 +49,10 @@ typedef struct watch {
   uint32_t number;
   /* active time at the last call of the callback */
   uint64_t reported_ns;
+  /* where the time went, and the lock that was waited for last */
+  stall_totals_t totals;
+  uintptr_t lock;
+  pid_t lock_owner;
   /* sampled stacks; NULL: none yet, or no memory for them */
   attribution_t *attribution;
 } watch_t;
@@ -172,6 +176,39 @@ static int capture_stack(watch_t *w) {
   return count;
 }
 
+/* ---- the cause ------------------------------------------------------------------------------ */
+
+#define OWNERS_MAX 64
+
+/* True if OWNER is TID or waits for a lock of it, through the owners of further locks or not. */
+static bool waits_for(pid_t owner, pid_t tid) {
+  os_wait_t wait;
+  for (int i = 0; i < OWNERS_MAX && owner && owner != tid; i++)
+    owner = os_thread_wait(owner, &wait) == 0 && wait.is_lock ? wait.owner : 0;
+  return owner == tid;
+}
+
+/* Attributes the time since the last poll to the state that POLL found. */
+static void add_to_totals(watch_t *w, const stall_poll_t *poll, const os_wait_t *wait) {
+  const stall_poll_t *last = &w->iteration.last;
+  const stall_observation_t seen = {
+      .state = poll->state, .is_mutex = wait->is_lock, .call = wait->in_call ? "unknown" : ""};
+  if (!w->iteration.polled || poll->now_ns <= last->now_ns || poll->run_ns < last->run_ns) return;
+  stall_totals_add(&w->totals, &seen, poll->now_ns - last->now_ns, poll->run_ns - last->run_ns);
+}
+
+/* Call it before stall_iteration_poll. */
+static void note_cause(watch_t *w, const stall_poll_t *poll) {
+  os_wait_t wait = {0};
+  bool is_asleep = poll->state == 'S' || poll->state == 'D';
+  if (is_asleep && os_thread_wait(w->tid, &wait) != 0)
+    wait = (os_wait_t){.in_call = true}; /* unknown; a thread seldom waits elsewhere */
+  add_to_totals(w, poll, &wait);
+  w->totals.deadlock = wait.is_lock && waits_for(wait.owner, w->tid);
+  w->lock = wait.lock;
+  w->lock_owner = wait.owner;
+}
+
 static void call_back(watch_t *w, sonde_stall_phase_t phase, uint64_t length_ns, uint64_t now_ns) {
   sonde_stall_t stall = {.phase = phase,
                          .number = w->number,
@@ -179,6 +216,9 @@ static void call_back(watch_t *w, sonde_stall_phase_t phase, uint64_t length_ns,
                          .limit_ns = w->iteration.threshold_ns,
                          .length_ns = length_ns,
                          .pcs = monitor.pcs,
+                         .cause = stall_cause_of_label(stall_label_of(&w->totals)),
+                         .lock = w->lock,
+                         .lock_owner = w->lock_owner,
                          .hot_path_count = SONDE_EFULL};
   if (phase != SONDE_STALL_ENDED) stall.count = capture_stack(w);
   if (w->attribution)
@@ -235,6 +275,7 @@ static uint64_t poll_entry(monitored_t *entry, watch_t *w, uint64_t now, uint64_
   }
   uint64_t limit = load_relaxed(&entry->limit_ns);
   if (limit > w->iteration.threshold_ns && !w->number) w->iteration.threshold_ns = limit;
+  note_cause(w, &poll);
   unsigned todo = stall_iteration_poll(&w->iteration, &monitor.rules, &poll);
   uint64_t active = stall_iteration_active_ns(&w->iteration, now);
   if (load_acquire(&entry->began_ns) != began) return now; /* it has just ended */

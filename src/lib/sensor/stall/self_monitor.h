@@ -11,6 +11,7 @@
 #ifndef SONDE_SENSOR_STALL_SELF_MONITOR_H
 #define SONDE_SENSOR_STALL_SELF_MONITOR_H
 
+#include "sensor/stall/stall_label.h"
 #include "sonde/stall.h"
 
 /* As sonde_stall_begin, _expect and _end. Return SONDE_EUNSUPPORTED while no monitor runs. */
@@ -26,5 +27,7 @@ void self_monitor_loop_end(void);
 /* As sonde_stall_monitor and sonde_stall_monitor_stop. */
 int self_monitor_run(uint32_t threshold_ms, sonde_stall_call_t *call, void *context);
 void self_monitor_stop(void);
+
+sonde_stall_cause_t stall_cause_of_label(stall_label_t label);
 
 #endif

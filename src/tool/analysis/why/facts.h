@@ -107,7 +107,7 @@ typedef struct why_crash {
 typedef struct why_stalls {
   const why_function_t *function; /* NULL: unknown */
   const why_function_t *callee;   /* the system function that used the time; NULL: none */
-  const char *cause;              /* a key of analysis/stall_label.h */
+  const char *cause;              /* a key of sensor/stall/stall_label.h */
   const char *call, *what;        /* of the longest blocking call; "" */
   uint32_t tid, owner;            /* OWNER held the lock; 0: unknown */
   uint32_t stack;                 /* of the longest stall, with FUNCTION; 0: unknown */

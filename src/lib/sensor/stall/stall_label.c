@@ -4,7 +4,7 @@
  * cached pages reach 130 to 600 per millisecond of CPU time, and a plain loop has none. A thread
  * that reads pages from a disk is uninterruptible and in no system call.
  */
-#include "analysis/stall_label.h"
+#include "sensor/stall/stall_label.h"
 
 #define FAULTS_PER_MS 20
 

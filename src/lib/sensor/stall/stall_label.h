@@ -2,8 +2,8 @@
  *
  * The cause of a stall, as a pure function of the observations of its thread.
  */
-#ifndef SONDE_ANALYSIS_STALL_LABEL_H
-#define SONDE_ANALYSIS_STALL_LABEL_H
+#ifndef SONDE_SENSOR_STALL_STALL_LABEL_H
+#define SONDE_SENSOR_STALL_STALL_LABEL_H
 
 #include <stdbool.h>
 #include <stddef.h>
