@@ -14,6 +14,7 @@
 #include "sonde/objc.h"
 #include "sonde/intercept.h"
 #include "sonde/stall.h"
+#include "sonde/cpu.h"
 #include "sonde/trace.h"
 #include "sonde/malloc.h"
 #include "sonde/audit.h"

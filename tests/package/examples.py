@@ -63,7 +63,12 @@ def trace():
 
 
 def stall():
-    _shows(_run("stall"), r"^a stall, at least 50 ms", r"^#0 .* handle\+")
+    _shows(_run("stall"), r"^a stall, at least 50 ms, blocked in a call; ", r"^#0 .* handle\+")
+
+
+def cpu():
+    _shows(_run("cpu"), r'^thread \d+ "cpu" used \d+ % of a CPU for \d+ s; \d+ samples$', r"^ *\d+ %  +poll_without_a_pause  \(.*/cpu\+0x",
+           r"^ *\d+ %  +retry  \(")
 
 
 def audit():

@@ -58,6 +58,19 @@ static inline char *decimal_append(char *out, uint64_t value) {
   return out;
 }
 
+#define HEX_MAX 16 /* digits of a 64-bit number */
+
+/* Writes VALUE in hexadecimal, with at least LEAST digits, to OUT, which has space for HEX_MAX
+ * characters, and returns the end. */
+static inline char *hex_append(char *out, uint64_t value, unsigned least) {
+  unsigned digits = least;
+  while (digits < HEX_MAX && value >> (4 * digits))
+    digits++;
+  for (; digits; digits--)
+    *out++ = "0123456789abcdef"[value >> (4 * (digits - 1)) & 15];
+  return out;
+}
+
 /* Reads the number at *TEXT (0: there are no digits) and advances *TEXT past its digits. */
 static inline uint64_t decimal_read(const char **text) {
   uint64_t value = 0;

@@ -20,12 +20,8 @@ static void put_text(name_writer_t *to, const char *text) {
 }
 
 static void put_hex(name_writer_t *to, uint64_t value, unsigned digits) {
-  char text[18] = "0x";
-  for (unsigned i = digits; i < 16 && value >> (4 * i); i++)
-    digits++;
-  for (unsigned i = 0; i < digits; i++)
-    text[2 + i] = "0123456789abcdef"[value >> (4 * (digits - 1 - i)) & 15];
-  to->put(to, text, 2 + digits);
+  char text[2 + HEX_MAX] = "0x";
+  to->put(to, text, (size_t)(hex_append(text + 2, value, digits) - text));
 }
 
 static void put_number(name_writer_t *to, int number) {

@@ -19,7 +19,7 @@
 
 #include <sys/types.h>
 
-#include "recorder/monitor/cpu_rules.h"
+#include "sensor/cpu/rules.h"
 #include "sensor/audit/policy.h"
 
 /* Exit statuses, as those of env(1). Otherwise the recorder returns the command's. */

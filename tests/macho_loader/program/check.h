@@ -30,6 +30,7 @@ void check_hooks(const char *late);     /* the path of a library to load */
 void check_messages(const char *trace); /* where it goes */
 void run_regions(void);                 /* regions.c */
 void check_loop(void);
+void check_cpu(void);
 void check_async(void);
 void check_suspended(const char *log); /* where the log goes; NULL: none */
 void misbehave(const char *what);

@@ -58,6 +58,7 @@ int main(int argc, char **argv) {
     check_messages(argv[2]);
   } else if (argc > 1 && strcmp(argv[1], "loop") == 0) {
     check_loop();
+    check_cpu();
   } else if (argc > 1 && strcmp(argv[1], "suspended") == 0) {
     check_suspended(argc > 2 ? argv[2] : NULL);
   } else if (argc > 2 && strcmp(argv[1], "misbehave") == 0) {

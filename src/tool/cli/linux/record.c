@@ -124,7 +124,7 @@ static bool parse_cpu(const char *text, cpu_rules_t *out) {
   if (end == text || *end != ',' || !(percent >= 1 && percent <= 100000)) return false;
   long seconds;
   if (!parse_number(end + 1, 1, 86400, &seconds)) return false;
-  *out = (cpu_rules_t){percent / 100, (uint64_t)seconds * 1000000000u};
+  *out = (cpu_rules_t){(uint32_t)(percent * 10 + 0.5), (uint64_t)seconds * 1000000000u};
   return true;
 }
 
@@ -243,7 +243,7 @@ int verb_record(int argc, char **argv) {
   parsed_t p = {.options = {.sample_hz = DEFAULT_SAMPLE_HZ,
                             .keep_free_bytes = RECORDING_KEEP_DEFAULT,
                             .stall_ms = DEFAULT_STALL_MS,
-                            .cpu_rules = {DEFAULT_CPU_PERCENT / 100.0,
+                            .cpu_rules = {DEFAULT_CPU_PERCENT * 10,
                                           DEFAULT_CPU_SECONDS * UINT64_C(1000000000)}}};
   int key;
   while ((key = cli_next(&parser)) > 0) {

@@ -7,7 +7,7 @@
 #ifndef SONDE_RECORDER_MONITOR_CPU_H
 #define SONDE_RECORDER_MONITOR_CPU_H
 
-#include "recorder/monitor/cpu_rules.h"
+#include "sensor/cpu/rules.h"
 #include "recorder/recording_file.h"
 
 typedef struct cpu_monitor cpu_monitor_t;

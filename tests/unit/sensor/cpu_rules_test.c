@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <cmocka.h>
 
-#include "recorder/monitor/cpu_rules.h"
+#include "sensor/cpu/rules.h"
 
 #define SECOND UINT64_C(1000000000)
 
-static const cpu_rules_t rules = {.limit = 0.8, .seconds_ns = 60 * SECOND};
+static const cpu_rules_t rules = {.limit_permille = 800, .seconds_ns = 60 * SECOND};
 
 typedef struct simulated {
   cpu_track_t track;

@@ -8,15 +8,15 @@
  * limit. For the same time after a report, no other episode is reported. A gap of CPU_GAP_NS
  * between two readings ends an episode.
  */
-#ifndef SONDE_RECORDER_MONITOR_CPU_RULES_H
-#define SONDE_RECORDER_MONITOR_CPU_RULES_H
+#ifndef SONDE_SENSOR_CPU_RULES_H
+#define SONDE_SENSOR_CPU_RULES_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct cpu_rules {
-  /* CPUs: 0.8 is 80 % of one */
-  double limit;
+  /* thousandths of a CPU: 800 is 80 % of one */
+  uint32_t limit_permille;
   /* how long it must be exceeded */
   uint64_t seconds_ns;
 } cpu_rules_t;
