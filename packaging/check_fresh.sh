@@ -45,7 +45,7 @@ check_deb() {
   printf 'deb: installed after %s s, first screen after %s s, %s lines\n' "$installed" "$(since "$began")" \
     "$(wc -l <"$packages/first_screen.txt")" >&2
   grep -q 'Perl_' "$packages/first_screen.txt" || die "the first screen names no function: $packages/first_screen.txt"
-  awk 'length > 80' "$packages/first_screen.txt" | grep . && die "the first screen has lines over 80 columns"
+  LC_ALL=C.UTF-8 grep -E '^.{81}' "$packages/first_screen.txt" && die "the first screen has lines over 80 columns"
   inside sonde --version >&2
   inside sh -c 'apt-get -q install -y --no-install-recommends gcc libc6-dev pkg-config /packages/libsonde*.deb' >>"$packages/apt.log" 2>&1 ||
     { tail -n 5 "$packages/apt.log" >&2; die "apt-get install of the libraries failed"; }
