@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Waits name the function that the program called, and locks the variables that they are; nm names the addresses,
-too. Equal waits of several threads are one row of the text."""
+"""Waits name the function that the program called, and locks the variables and members that they are; nm names the
+addresses, too. Equal waits of several threads are one row of the text."""
 import re
 
 from helpers import compile_c, needs_agent, output_of, record, report, run_cases, sonde, write
@@ -45,7 +45,47 @@ def locks_are_variables():
                re.findall(r"^([0-9a-f]+) [bB] (\S+)$", output_of("nm", "-C", program), re.M)}
     locks = {lock["variable"]: int(lock["lock"], 16) for lock in report(path, "waits")["waits"]["locks"]}
     assert locks == {"work::global_lock": symbols["work::global_lock"],
-                     "work::queue+0x20": symbols["work::queue"] + 0x20}, (locks, symbols)
+                     "work::queue.lock": symbols["work::queue"] + 0x20}, (locks, symbols)
+
+
+MEMBERS = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+struct counted { int count; };
+struct account : counted { long balance; pthread_mutex_t door; };
+static account accounts[4];
+static struct { int kind; union { long number; struct { int pad; pthread_mutex_t inner; } parts; }; } any;
+struct lock_pair { pthread_mutex_t first, second; };
+pthread_mutex_t row[5];
+static pthread_mutex_t *local() { static struct { char name[16]; lock_pair pair; } kept; return &kept.pair.second; }
+static void *wait_for(void *lock) {
+  pthread_mutex_lock((pthread_mutex_t *)lock);
+  pthread_mutex_unlock((pthread_mutex_t *)lock);
+  return 0;
+}
+int main() {
+  pthread_mutex_t *locks[] = {&accounts[2].door, &any.parts.inner, local(), &row[3]};
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++) pthread_mutex_lock(locks[i]);
+  for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, wait_for, locks[i]);
+  usleep(300000);
+  for (int i = 0; i < 4; i++) pthread_mutex_unlock(locks[i]);
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], 0);
+}
+"""
+
+
+def members_are_named():
+    """Of arrays, base classes, unnamed unions, static variables of functions. Without debug information, the offset."""
+    source = write(MEMBERS, ".cpp")
+    for options, expected in (
+            (["-g"], {"accounts[2].door", "any.parts.inner", "local()::kept.pair.second", "row[3]"}),
+            (["-g", "-gdwarf-4"], {"accounts[2].door", "any.parts.inner", "local()::kept.pair.second", "row[3]"}),
+            ([], {"accounts+0x80", "any+0x10", "local()::kept+0x38", "row+0x78"})):
+        program = compile_c(source, "-O2", "-pthread", *options, compiler="c++")
+        path, _ = record([program], "--wall")
+        assert {lock["variable"] for lock in report(path, "waits")["waits"]["locks"]} == expected, (options, report(path, "waits")["waits"]["locks"])
 
 
 def equal_waits_are_one_row():

@@ -113,8 +113,9 @@ symbol_module_t *symbolizer_module(symbolizer_t *symbolizer, const symbol_source
 int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *frames, int max,
                   symbol_reason_t *reason);
 
-/* Writes the name of the variable at ADDRESS, an address as linked, to OUT: "queue", or
- * "queue+0x28" inside of it. False when no symbol has that address. */
+/* Writes the name of the variable at ADDRESS, an address as linked, to OUT: "queue",
+ * "queue.lock", or, without debug information, "queue+0x28". False when no symbol has that
+ * address. */
 bool symbol_variable(symbol_module_t *module, uint64_t address, char *out, size_t size);
 
 /* Announces COUNT look-ups in MODULE, which may be worth building an index. Returns whether there

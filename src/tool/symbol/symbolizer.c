@@ -18,6 +18,7 @@
 #include <sys/resource.h>
 
 #include "symbol/demangle.h"
+#include "symbol/dwarf/members.h"
 #include "symbol/elf/folders.h"
 #include "symbol/elf/variables.h"
 #include "symbol/index/cache.h"
@@ -29,6 +30,11 @@
 #define DIRECT_UNIT_SHARE   4
 #define DIRECT_SYMBOL_SHARE 64
 #define DIRECT_REST         8192
+
+/* The members of variables are not named in files with more debug information, which takes seconds
+ * to read. */
+#define MEMBERS_DEBUG_MAX (256u << 20)
+#define MEMBER_MAX        256
 
 /* The result of a direct look-up. Frames and their strings follow in the same block. */
 typedef struct cached_result {
@@ -55,6 +61,8 @@ struct symbol_module {
   index_t *damaged; /* frames that the caller still has may point into it */
   debug_info_t *info;
   bool info_opened;
+  members_t *members; /* of variables; NULL: none, or not read yet */
+  bool members_opened;
   /* See DIRECT_UNIT_SHARE. An index is built when direct_cost exceeds index_cost. */
   uint64_t direct_cost, index_cost;
   cached_result_t *results[RESULT_SLOTS];
@@ -119,6 +127,7 @@ void symbolizer_free(symbolizer_t *symbolizer) {
     symbolizer->modules = module->next;
     free_results(module);
     debug_info_close(module->info);
+    members_close(module->members);
     index_close(module->index);
     index_close(module->damaged);
     if (module->opened) sources_close(&module->sources);
@@ -348,15 +357,30 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
   return count;
 }
 
+/* Writes ".lock" or "+0x28" to OUT. */
+static void name_member(symbol_module_t *module, uint64_t variable, uint64_t offset, char *out,
+                        size_t size) {
+  const sources_t *sources = &module->sources;
+  const char *path = sources_debug_path(sources);
+  bool is_elf = path && !sources->macho, is_separate = is_elf && !sources->image_has_debug;
+  if (!module->members_opened && is_elf && sources->debug_size <= MEMBERS_DEBUG_MAX)
+    module->members = members_open(path);
+  module->members_opened = true;
+  if (module->members && members_name(module->members, variable - (is_separate ? sources->bias : 0),
+                                      offset, out, size))
+    return;
+  snprintf(out, size, offset ? "+0x%" PRIx64 : "", offset);
+}
+
 bool symbol_variable(symbol_module_t *module, uint64_t address, char *out, size_t size) {
   char full[DEMANGLE_MAX];
   uint64_t offset;
   const char *raw = open_module(module) ? variable_at(&module->sources, address, &offset) : NULL;
   if (!raw || !*raw) return false;
   if (!demangle(raw, full, sizeof full)) snprintf(full, sizeof full, "%s", raw);
-  int n = snprintf(out, size, "%s", full);
-  if (offset && n > 0 && (size_t)n < size)
-    snprintf(out + n, size - (size_t)n, "+0x%" PRIx64, offset);
+  char member[MEMBER_MAX];
+  name_member(module, address - offset, offset, member, sizeof member);
+  snprintf(out, size, "%s%s", full, member);
   return true;
 }
 
