@@ -84,11 +84,12 @@ SONDE_API int sonde_stack_print(int fd, const uintptr_t *pcs, int count, unsigne
 SONDE_API int sonde_is_app(uintptr_t pc);
 
 /* Makes images that match GLOB system images (IS_SYSTEM not 0) or app images (0), also for
- * SONDE_NAME_APP_ONLY and SONDE_IMAGE_SYSTEM. In GLOB, * matches any text and ? one byte. A glob
- * with a slash is compared with the whole path, another one with the file's name. Of several
- * matching globs the last one counts. Call it before stacks are named: texts that are cached stay.
- * The glob is copied. One thread at a time, not in a signal handler. Returns 0; SONDE_EINVAL for
- * NULL, an empty glob, or one of more than 127 bytes; SONDE_EFULL after 32 globs. */
+ * SONDE_NAME_APP_ONLY and SONDE_IMAGE_SYSTEM. In GLOB, * matches any text, ? one byte and # a
+ * decimal number. A glob with a slash is compared with the whole path, another one with the file's
+ * name. Of several matching globs the last one counts. Call it before stacks are named: texts that
+ * are cached stay. The glob is copied. One thread at a time, not in a signal handler. Returns 0;
+ * SONDE_EINVAL for NULL, an empty glob, or one of more than 127 bytes; SONDE_EFULL after 32 globs.
+ */
 SONDE_API int sonde_system_images(const char *glob, int is_system);
 
 /* Writes the text of the stack ID (of sonde_stack_id), in the format of sonde_stack_print, to OUT:

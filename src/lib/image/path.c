@@ -7,6 +7,7 @@
 #include "image/path.h"
 
 #include "base/bits.h"
+#include "base/glob.h"
 #include "base/text.h"
 #include "os/os.h"
 #include "sonde/name.h"
@@ -225,33 +226,13 @@ static struct rule {
 } rules[RULES_MAX];
 static uint32_t rule_count;
 
-/* On a mismatch the last * matches one more byte; earlier ones need no second try. */
-static bool glob_matches(const char *glob, const char *text) {
-  const char *star = NULL, *again = NULL;
-  while (*text) {
-    if (*glob == '*') {
-      star = ++glob;
-      again = text;
-    } else if (*glob && (*glob == '?' || *glob == *text)) {
-      glob++;
-      text++;
-    } else if (star) {
-      glob = star;
-      text = ++again;
-    } else {
-      return false;
-    }
-  }
-  while (*glob == '*')
-    glob++;
-  return !*glob;
+bool path_matches(const char *path, const char *glob) {
+  return glob_matches(glob, text_behind(glob, "/") ? path : text_base_name(path));
 }
 
 int path_verdict(const char *path) {
-  for (uint32_t i = load_acquire(&rule_count); path && i-- > 0;) {
-    bool whole = text_behind(rules[i].glob, "/");
-    if (glob_matches(rules[i].glob, whole ? path : text_base_name(path))) return rules[i].is_system;
-  }
+  for (uint32_t i = load_acquire(&rule_count); path && i-- > 0;)
+    if (path_matches(path, rules[i].glob)) return rules[i].is_system;
   return -1;
 }
 

@@ -29,6 +29,11 @@ const char *path_of_mapping(uint64_t address);
  * system image in any folder. EXE may be NULL: unknown. A pure function. */
 bool path_is_system(const char *path, const char *exe);
 
+/* True if GLOB (base/glob.h) matches PATH: as a whole if the glob has a slash, else the file's
+ * name.
+ */
+bool path_matches(const char *path, const char *glob);
+
 /* What the program said of the image at PATH, by sonde_system_images: 1 system, 0 app, -1 nothing.
  * Async-signal-safe. */
 int path_verdict(const char *path);

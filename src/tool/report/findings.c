@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/glob.h"
 #include "base/hash.h"
 #include "sonde/status.h"
 #include "symbol/package.h"
@@ -33,7 +34,7 @@ static const char *owner_of_python(findings_t *f, const policy_t *p, const char 
   if (python_role(file) == PYTHON_APP) return "the program";
   python_package(file, name, sizeof name);
   for (size_t i = 0; i < p->owner_count; i++)
-    if (audit_glob(p->owners[i].library, name)) return p->owners[i].name;
+    if (glob_matches(p->owners[i].library, name)) return p->owners[i].name;
   if (!f->packages) f->packages = packages_new("");
   const char *package = f->packages ? package_of(f->packages, file) : NULL;
   return keep_owner(f, package ? package : name);
@@ -43,7 +44,7 @@ static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t
   if (!site) return "the system";
   if (site->python) return owner_of_python(f, p, site->file);
   for (size_t i = 0; i < p->owner_count; i++)
-    if (audit_glob(p->owners[i].library, site->library)) return p->owners[i].name;
+    if (glob_matches(p->owners[i].library, site->library)) return p->owners[i].name;
   if (!f->packages) f->packages = packages_new("");
   const char *package = f->packages ? package_of(f->packages, site->path) : NULL;
   return keep_owner(f, package ? package : *site->library ? site->library : "unknown code");
@@ -55,7 +56,7 @@ static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t
 static const char *too_early(const policy_t *p, const audit_entry_t *s, const char *category) {
   for (size_t i = 0; i < p->phase_count && i < 64; i++)
     for (size_t k = 0; s->early >> i & 1 && k < p->phases[i].categories.count; k++)
-      if (audit_glob(p->phases[i].categories.items[k], category)) return p->phases[i].phase;
+      if (glob_matches(p->phases[i].categories.items[k], category)) return p->phases[i].phase;
   return NULL;
 }
 

@@ -4,7 +4,6 @@
  */
 #include "symbol/system.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,14 +38,9 @@ bool system_rules_add(system_rules_t *rules, const char *glob, bool is_system) {
   return true;
 }
 
-static bool matches(const char *glob, const char *path) {
-  const char *slash = strrchr(path, '/');
-  return fnmatch(glob, !strchr(glob, '/') && slash ? slash + 1 : path, 0) == 0;
-}
-
 system_verdict_t system_verdict(const system_rules_t *rules, const char *path) {
   for (size_t i = rules ? rules->count : 0; i-- > 0;)
-    if (matches(rules->rules[i].glob, path))
+    if (path_matches(path, rules->rules[i].glob))
       return rules->rules[i].is_system ? SYSTEM_YES : SYSTEM_NO;
   return SYSTEM_UNDECIDED;
 }

@@ -18,9 +18,8 @@ system_rules_t *system_rules_new(void);
 
 void system_rules_free(system_rules_t *rules);
 
-/* Makes images that match GLOB (fnmatch) system or app. A glob with a slash is matched against the
- * whole path, another against the file's name. Of several matching globs the last added wins. False
- * when memory runs out. */
+/* Makes images that match GLOB (path_matches) system or app. Of several matching globs the last
+ * added wins. False when memory runs out. */
 bool system_rules_add(system_rules_t *rules, const char *glob, bool is_system);
 
 typedef enum system_verdict { SYSTEM_UNDECIDED, SYSTEM_YES, SYSTEM_NO } system_verdict_t;

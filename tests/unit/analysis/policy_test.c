@@ -188,33 +188,6 @@ static void user_category_replaces_builtin(void **state) {
   policy_free(p);
 }
 
-static void globs(void **state) {
-  (void)state;
-  static const struct {
-    const char *glob, *text;
-    bool matches;
-  } cases[] = {{"", "", true},
-               {"", "a", false},
-               {"*", "", true},
-               {"*", "a/b", true},
-               {"a*b*c", "aXbYc", true},
-               {"a*b*c", "aXbY", false},
-               {"?", "a", true},
-               {"?", "", false},
-               {"*TOKEN*", "MY_TOKEN", true},
-               {"*.so*", "libx.so.6", true},
-               {"/p/#/x", "/p/12/x", true},
-               {"/p/#/x", "/p//x", false},
-               {"/p/#/x", "/p/1a/x", false},
-               {"#", "#", false},
-               {"*#", "ab12", true},
-               {"a**b", "ab", true},
-               {"*a*a*a*a*b", "aaaaaaaaaaaa", false}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    if (audit_glob(cases[i].glob, cases[i].text) != cases[i].matches)
-      fail_msg("glob '%s', text '%s'", cases[i].glob, cases[i].text);
-}
-
 static void damage_is_detected(void **state) {
   (void)state;
   policy_t *p = policy_read(policy_builtin("linux"), NULL, 0, error, sizeof error);
@@ -244,7 +217,6 @@ int main(void) {
       cmocka_unit_test(list_of_expanding_aliases_is_rejected),
       cmocka_unit_test(flat_form_equals_the_policy),
       cmocka_unit_test(user_category_replaces_builtin),
-      cmocka_unit_test(globs),
       cmocka_unit_test(damage_is_detected),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

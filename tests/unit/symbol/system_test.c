@@ -46,6 +46,11 @@ static void globs_take_precedence(void **state) {
   assert_false(system_is(rules, NULL, "/opt/mine/lib.so"));
   assert_false(system_is(rules, NULL, "/usr/lib/libc.so.6"));
   assert_false(system_is(rules, NULL, "/usr/lib/libcrypto.so.3"));
+  assert_true(system_rules_add(rules, "libcrypto.so.#", true));
+  assert_true(system_is(rules, NULL, "/usr/lib/libcrypto.so.31"));
+  assert_false(system_is(rules, NULL, "/usr/lib/libcrypto.so.x"));
+  assert_true(system_rules_add(rules, "lib[c]rypt.so", true));
+  assert_false(system_is(rules, NULL, "/usr/lib/libcrypt.so"));
   system_rules_free(rules);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/audit/hooks.h"
 
+#include "base/glob.h"
 #include "base/text.h"
 #include "hook/filter.h"
 #include "hook/trampoline.h"
@@ -39,7 +40,7 @@ static const trampoline_handlers_t calls = {.before = before_call};
 
 static bool is_of(const char *glob, uint64_t address) {
   const image_entry_t *image = image_entry(image_id_of_pc(address));
-  return image && audit_glob(glob, text_base_name(image->path));
+  return image && glob_matches(glob, text_base_name(image->path));
 }
 
 /* True if the function NAME at ADDRESS is in the library that the policy names. A function with
@@ -146,7 +147,7 @@ static void *hook_loaded(const hook_candidate_t *c, uint32_t place, void ***orig
   if (number >= p->function_count)
     return hook_loaded_lookup(p, number - p->function_count, original);
   const char *library = audit_string(p, audit_functions(p)[number].library);
-  if (*library && !audit_glob(library, text_base_name(c->path))) return NULL;
+  if (*library && !glob_matches(library, text_base_name(c->path))) return NULL;
   trampoline_t *t = make_trampoline(p, number, c->function);
   if (!t) return NULL;
   set_reached(number);

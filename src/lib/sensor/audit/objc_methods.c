@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/audit/objc_methods.h"
 
+#include "base/glob.h"
 #include "os/os.h"
 #include "record/writer.h"
 #include "sensor/audit/audit.h"
@@ -33,7 +34,7 @@ void audit_method_called(uint32_t number, caller_t at) {
 /* True if function NUMBER of the policy matches the method NAME. */
 static bool names(const audit_policy_t *p, uint32_t number, const char *name) {
   const char *glob = audit_string(p, audit_functions(p)[number].name);
-  return audit_is_method(glob) && audit_glob(glob, name);
+  return audit_is_method(glob) && glob_matches(glob, name);
 }
 
 /* A permanent copy of NAME; 0: no space is left. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/audit/policy.h"
 
+#include "base/glob.h"
+
 static bool array_within(uint32_t at, uint64_t count, uint64_t each, uint64_t size) {
   return at % 4 == 0 && at >= sizeof(audit_policy_t) && at + count * each <= size;
 }
@@ -42,37 +44,9 @@ bool audit_policy_valid(const void *policy, uint64_t size) {
   return true;
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/* On a mismatch the last * matches one more byte; earlier ones need no second try. */
-bool audit_glob(const char *glob, const char *text) {
-  const char *star = NULL, *again = NULL;
-  while (*text) {
-    if (*glob == '*') {
-      star = ++glob;
-      again = text;
-    } else if (*glob == '#' && is_digit(*text)) {
-      glob++;
-      while (is_digit(*text))
-        text++;
-    } else if (*glob == '?' || (*glob == *text && *glob != '#')) {
-      glob++;
-      text++;
-    } else if (star) {
-      glob = star;
-      text = ++again;
-    } else {
-      return false;
-    }
-  }
-  while (*glob == '*')
-    glob++;
-  return !*glob;
-}
-
 static bool any(const audit_policy_t *p, uint32_t first, uint32_t count, const char *text) {
   for (uint32_t i = first; i < first + count; i++)
-    if (audit_glob(audit_string(p, globs_of(p)[i]), text)) return true;
+    if (glob_matches(audit_string(p, globs_of(p)[i]), text)) return true;
   return false;
 }
 

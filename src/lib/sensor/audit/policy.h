@@ -92,9 +92,6 @@ static inline const char *audit_string(const audit_policy_t *p, uint32_t offset)
   return (const char *)p + p->strings + offset;
 }
 
-/* True if TEXT matches GLOB: * matches any bytes including /, ? one byte, # a decimal number. */
-bool audit_glob(const char *glob, const char *text);
-
 /* True if RULE matches a call whose first text argument is TEXT ("": none). */
 bool audit_rule_holds(const audit_policy_t *policy, const audit_rule_t *rule, const char *text);
 

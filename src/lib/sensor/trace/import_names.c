@@ -3,6 +3,7 @@
  * Functions that a trampoline cannot wrap, by name.
  */
 #include "base/bits.h"
+#include "base/glob.h"
 #include "sensor/trace/imports.h"
 
 #include "sensor/audit/policy.h"
@@ -106,7 +107,7 @@ static const char *const called[] = {
 
 static bool is_in(const char *const *globs, uint32_t count, const char *name) {
   for (uint32_t i = 0; i < count; i++)
-    if (audit_glob(globs[i], name)) return true;
+    if (glob_matches(globs[i], name)) return true;
   return false;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "sensor/trace/imports.h"
 
+#include "base/glob.h"
 #include "base/text.h"
 #include "hook/call_stack.h"
 #include "hook/filter.h"
@@ -132,8 +133,8 @@ static bool next_item(const char **list, item_t *item) {
 bool imports_match(const char *list, const char *name, const char *path) {
   item_t item;
   while (next_item(&list, &item))
-    if (item.separator != '!' && audit_glob(item.function, name) &&
-        (!path || audit_glob(item.library, text_base_name(path))))
+    if (item.separator != '!' && glob_matches(item.function, name) &&
+        (!path || glob_matches(item.library, text_base_name(path))))
       return true;
   return false;
 }
@@ -150,7 +151,7 @@ static bool item_selects(const item_t *item, const image_entry_t *image) {
   if (item->separator != '!') return false;
   if (!item->library[0]) return image->is_program;
   if (image->is_system && (item->library[0] == '*' || item->library[0] == '?')) return false;
-  return image->path && audit_glob(item->library, text_base_name(image->path));
+  return image->path && glob_matches(item->library, text_base_name(image->path));
 }
 
 bool imports_select_image(const char *list, const image_entry_t *image) {
@@ -163,7 +164,7 @@ bool imports_select_image(const char *list, const image_entry_t *image) {
 bool imports_select_code(const char *list, const image_entry_t *image, const char *name) {
   item_t item;
   while (next_item(&list, &item))
-    if (item_selects(&item, image) && audit_glob(item.function, name)) return true;
+    if (item_selects(&item, image) && glob_matches(item.function, name)) return true;
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/glob.h"
 #include "base/varint.h"
 #include "reader/body.h"
 
@@ -153,7 +154,7 @@ static bool add_to_limits(audit_t *a, const audit_entry_t *s, uint64_t time) {
   size_t n = policy_categories(a->flat, s->function, text, categories, 32);
   for (size_t i = 0; i < a->policy->limit_count; i++)
     for (size_t k = 0; k < n; k++)
-      if (audit_glob(a->policy->limits[i].category, a->policy->categories[categories[k]].id) &&
+      if (glob_matches(a->policy->limits[i].category, a->policy->categories[categories[k]].id) &&
           !add_to_limit(a, &a->policy->limits[i], &a->limits[i], time))
         return false;
   return true;

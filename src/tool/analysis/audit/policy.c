@@ -11,6 +11,7 @@
 
 #include "analysis/policies.h"
 #include "base/array.h"
+#include "base/glob.h"
 
 bool policy_is_method(const char *name) {
   size_t size = strlen(name);
@@ -208,7 +209,7 @@ size_t policy_categories(const audit_policy_t *flat, uint32_t function, const ch
 
 static bool has_function(const policy_t *p, const policy_category_t *c, const char *glob) {
   for (size_t i = 0; i < c->function_count; i++)
-    if (audit_glob(glob, p->functions[c->functions[i]].name)) return true;
+    if (glob_matches(glob, p->functions[c->functions[i]].name)) return true;
   return false;
 }
 
@@ -216,7 +217,7 @@ bool policy_has_function(const policy_t *p, const char *category, const char *fu
   bool off = true;
   for (size_t i = 0; i < p->category_count; i++) {
     const policy_category_t *c = &p->categories[i];
-    if (!audit_glob(category, c->id) || !c->enabled) continue;
+    if (!glob_matches(category, c->id) || !c->enabled) continue;
     if (has_function(p, c, function)) return true;
     off = false;
   }
@@ -225,7 +226,7 @@ bool policy_has_function(const policy_t *p, const char *category, const char *fu
 
 static bool any_glob(const policy_texts_t *globs, const char *text) {
   for (size_t i = 0; i < globs->count; i++)
-    if (audit_glob(globs->items[i], text)) return true;
+    if (glob_matches(globs->items[i], text)) return true;
   return !globs->count;
 }
 
@@ -235,8 +236,8 @@ const policy_allowance_t *policy_allows(const policy_t *p, const char *category,
   for (size_t i = 0; i < p->allowance_count; i++) {
     const policy_allowance_t *a = &p->allowances[i];
     if (a->expires && a->expires <= now) continue;
-    if (audit_glob(a->category, category) && audit_glob(a->function, function) &&
-        audit_glob(a->owner, owner) && any_glob(&a->match, text))
+    if (glob_matches(a->category, category) && glob_matches(a->function, function) &&
+        glob_matches(a->owner, owner) && any_glob(&a->match, text))
       return a;
   }
   return NULL;

@@ -14,6 +14,8 @@
 
 #include "analysis/audit/policy.h"
 
+#include "base/glob.h"
+
 enum { NESTING_MAX = 8, ITEMS_MAX = 20000 };
 
 /* A block of a policy's memory; all are freed together. */
@@ -379,7 +381,7 @@ static bool add_category(policy_parser_t *r, const yaml_node_t *entry, void *con
 /* Checks that GLOB matches the id of a category. */
 static bool check_category(policy_parser_t *r, const yaml_node_t *node, const char *glob) {
   for (size_t i = 0; i < r->policy->category_count; i++)
-    if (audit_glob(glob, r->policy->categories[i].id)) return true;
+    if (glob_matches(glob, r->policy->categories[i].id)) return true;
   return wrong(r, line_of(node), "there is no category '%s'; 'sonde audit check' lists them all",
                glob);
 }
