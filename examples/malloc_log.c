@@ -5,6 +5,7 @@
  *
  *   cc malloc_log.c -lsonde
  *   ./a.out run.sonde && sonde report run.sonde
+ *   ./a.out run.sonde small.sonde                  also a summary of what is live (sonde/log.h)
  *   sonde record --malloc=live -- ./a.out          the same, recorded by the command
  */
 #include <stdio.h>
@@ -64,6 +65,11 @@ int main(int argc, char **argv) {
   size_t bytes = 0;
   long long blocks = sonde_malloc_each(add, &bytes);
   printf("%lld blocks are live, %zu bytes\n", blocks, bytes);
+
+  if (argc > 2) { /* to be sent */
+    int left_out = sonde_summary_write(argv[2], 0);
+    printf("summary: %d stacks are left out\n", left_out);
+  }
 
   sonde_malloc_log_mode(SONDE_MALLOC_BLOCKS);
   sonde_mark("with history");

@@ -17,6 +17,7 @@
 #include "sonde/cpu.h"
 #include "sonde/trace.h"
 #include "sonde/malloc.h"
+#include "sonde/log.h"
 #include "sonde/audit.h"
 
 #endif

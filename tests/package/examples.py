@@ -79,8 +79,10 @@ def audit():
 
 
 def malloc_log():
-    path = fresh()
-    _shows(_run("malloc_log", path), r"^1234 bytes, 1000 before", "^not a live block", "^recording stopped: success$")
+    path, summary = fresh(), fresh()
+    _shows(_run("malloc_log", path, summary), r"^1234 bytes, 1000 before", "^not a live block", "^summary: 0 stacks are left out$",
+           "^recording stopped: success$")
+    _shows(sonde("report", summary, "malloc"), r"\bmain\b.*malloc_log")
 
 
 def scopes():

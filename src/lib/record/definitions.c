@@ -30,15 +30,24 @@ static void set_bit(uint8_t *set, uint32_t id, bool in) {
     __atomic_fetch_and(&set[id / 8], (uint8_t)~bit, __ATOMIC_RELAXED);
 }
 
+/* The list's path of the program is valid in this process only. */
+const char *definitions_path(const image_entry_t *entry, char *out, size_t size) {
+  if (entry->is_program && os_program_path(out, size) > 0) return out;
+  return entry->file ? entry->file : entry->path;
+}
+
+uint32_t definitions_frame_flags(uint64_t pc, bool exact) {
+  bool own = !exact && pc == trampoline_address(TRAMPOLINE_RETURN);
+  return exact ? FRAME_EXACT : own ? FRAME_TRAMPOLINE : 0;
+}
+
 static void publish_image(uint16_t id) {
   if (has_bit(recorded_images, id)) return;
   const image_entry_t *entry = image_entry(id);
   if (!entry) return;
   const image_t *i = &entry->image;
   char program[4096];
-  const char *path = entry->file ? entry->file : entry->path;
-  /* The list's path of the program is valid in this process only. */
-  if (entry->is_program && os_program_path(program, sizeof program) > 0) path = program;
+  const char *path = definitions_path(entry, program, sizeof program);
   if (!writer_image(id, i->start, i->end, i->slide, i->build_id, i->build_id_size, path)) return;
   set_bit(unloaded_images, id, false);
   set_bit(recorded_images, id, true);
@@ -69,8 +78,7 @@ static void publish_frame(uint32_t id, uint64_t pc, bool exact, uint16_t image) 
     publish_image(image);
     definitions_check_unloaded();
   }
-  bool own = !exact && pc == trampoline_address(TRAMPOLINE_RETURN);
-  writer_frame(id, pc, image, exact ? FRAME_EXACT : own ? FRAME_TRAMPOLINE : 0);
+  writer_frame(id, pc, image, definitions_frame_flags(pc, exact));
 }
 
 static void publish_python(const python_frame_t *frame) {

@@ -450,4 +450,22 @@ static inline const char *record_stop_text(uint32_t reason) {
   }
 }
 
+/* ---- records of a summary, in a chunk of type CHUNK_SUMMARY
+ * --------------------------------------------- */
+
+typedef enum summary_record {
+  SUMMARY_TOTALS = 1,
+  SUMMARY_STACK = 2,
+  SUMMARY_THREAD = 3,
+  SUMMARY_SIZE = 4,
+  SUMMARY_INVALID_FREE = 5,
+  SUMMARY_SAMPLES = 6,
+  SUMMARY_SAMPLE = 7,
+  SUMMARY_CHECKPOINT = 8,
+  SUMMARY_CPU_TIME = 9, /* of all threads together */
+} summary_record_t;
+
+/* The last number of a SUMMARY_SAMPLE whose merged ticks belong to its own stack. */
+#define SAMPLE_OWN_MISSED 1u
+
 #endif

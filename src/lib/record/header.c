@@ -124,6 +124,11 @@ record_stop_t header_stop_reason(int error) {
   }
 }
 
+uint64_t header_ring_bytes(uint64_t limit_bytes) {
+  if (limit_bytes <= RECORD_HEADER_SIZE) return 0;
+  return ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
+}
+
 bool header_control(const record_header_t *h, int file_fd, uint64_t ring_bytes, shm_control_t *c) {
   os_file_id_t id;
   if (!os_file_id(file_fd, &id)) return false;

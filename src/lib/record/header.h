@@ -44,6 +44,10 @@ int header_write_at(int fd, const void *data, uint64_t size, uint64_t offset);
 /* The stop reason for the failed write with ERROR, a positive errno. */
 record_stop_t header_stop_reason(int error);
 
+/* The size of the ring in a file of LIMIT_BYTES (0: no limit, no ring): three quarters; the tables
+ * take the rest. */
+uint64_t header_ring_bytes(uint64_t limit_bytes);
+
 /* Fills CONTROL, otherwise left as it is, for a recording with HEADER in FILE_FD, a descriptor of
  * this process. The first RING_BYTES behind the header are a ring. Sets no live table and no
  * policy. Returns false if fstat fails. */

@@ -12,6 +12,7 @@ static struct local {
   record_header_t header;
   shm_control_t *control; /* NULL: not created yet, or this is a child of fork */
   int file_fd, shm_fd, live_fd;
+  uint64_t limit_bytes; /* of the next recording; 0: none */
 } local;
 
 static void fill_header(record_header_t *h, int shm_fd) {
@@ -24,7 +25,12 @@ static void fill_header(record_header_t *h, int shm_fd) {
 static bool fill_control(shm_control_t *c) {
   c->stop_reason = c->orphaned = 0;
   c->lost_events = c->lost_stacks = c->lost_definitions = c->unknown_frees = 0;
-  if (!header_control(&local.header, local.file_fd, 0, c)) return false;
+  c->ring_at = 0;
+  if (!header_control(&local.header, local.file_fd, header_ring_bytes(local.limit_bytes), c))
+    return false;
+  local.header.ring_start = c->ring_start;
+  local.header.ring_bytes = c->ring_bytes;
+  c->limit_bytes = local.limit_bytes;
   c->live_fd = local.live_fd;
   return true;
 }
@@ -73,7 +79,21 @@ static int begin_again(void) {
   return 0;
 }
 
+void standalone_limit(uint64_t bytes) { local.limit_bytes = bytes; }
+
 bool standalone_is_first(void) { return !writer_control() || local.control != writer_control(); }
+
+bool standalone_is_on(void) {
+  return local.control && local.control == writer_control() && local.control->file_fd >= 0;
+}
+
+const record_header_t *standalone_header(void) { return &local.header; }
+
+uint64_t standalone_now(void) {
+  uint64_t ticks, ns;
+  header_clocks(&local.header, &ticks, &ns);
+  return ticks >> local.header.clock_shift;
+}
 
 int standalone_begin(const char *path) {
   int status;

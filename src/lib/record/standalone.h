@@ -9,6 +9,9 @@
 #define SONDE_RECORD_STANDALONE_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "record/format.h"
 
 /* Creates PATH, which must not exist, and starts a recording in mode 0: of nothing. Returns 0 or a
  * negative SONDE_E…. */
@@ -17,6 +20,15 @@ int standalone_begin(const char *path);
 /* True if the next standalone_begin creates the shared buffers: the stack tables of this process
  * are in no recording yet. */
 bool standalone_is_first(void);
+
+/* True while such a recording exists. The others need one: the header of its file, and the time in
+ * ticks. */
+bool standalone_is_on(void);
+const record_header_t *standalone_header(void);
+uint64_t standalone_now(void);
+
+/* Limits the file of the next recordings to BYTES; 0: no limit. */
+void standalone_limit(uint64_t bytes);
 
 /* Closes the recording. The mode must be 0 and no thread may be recording. Returns 0 or SONDE_EIO.
  */

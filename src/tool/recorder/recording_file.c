@@ -90,14 +90,10 @@ int recording_create_in(recording_t *r, int fd, const char *path, uint32_t pid, 
   r->header.shm_fd = r->shm_fd;
   r->header.mode = mode;
   r->header.pid_space = liveness_pid_space();
-  uint64_t ring_bytes =
-      limit_bytes <= RECORD_HEADER_SIZE
-          ? 0
-          : ALIGN_DOWN((limit_bytes - RECORD_HEADER_SIZE) / 4 * 3, UINT64_C(4096));
   if (status < 0) {
     snprintf(error, error_size, "cannot allocate shared memory for '%s': %s%s", path,
              strerror(errno), errno == EFBIG ? " (ulimit -f)" : "");
-  } else if (!write_first_header(r, ring_bytes)) {
+  } else if (!write_first_header(r, header_ring_bytes(limit_bytes))) {
     snprintf(error, error_size, "cannot write '%s': %s", path, strerror(errno));
     status = SONDE_EIO;
   }

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions of sonde/malloc.h and sonde_audit_phase: the agent's, or this copy's own if there
- * is no agent.
+ * The functions of sonde/malloc.h, sonde/log.h and sonde_audit_phase: the agent's, or this copy's
+ * own if there is no agent.
  */
 #include "arch/arch.h"
 #include "hook/agent_table.h"
+#include "record/standalone.h"
 #include "sensor/malloc/api.h"
 #include "sensor/malloc/standalone.h"
+#include "sensor/malloc/summary.h"
+#include "sonde/log.h"
+
+#define LIMIT_LEAST (UINT64_C(1) << 20)
 
 int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode) {
   uint32_t bits;
@@ -14,6 +19,16 @@ int sonde_malloc_log_start(const char *path, sonde_malloc_mode_t mode) {
   if (agent_table()) return agent_table()->malloc_mode(mode);
   if ((bits & RECORD_MAPPINGS) && !malloc_hooks_see_mappings()) return SONDE_EUNSUPPORTED;
   return path ? malloc_standalone_start(path, bits) : SONDE_EINVAL;
+}
+
+int sonde_log_limit(uint64_t bytes) {
+  if (bytes && bytes < LIMIT_LEAST) return SONDE_EINVAL;
+  standalone_limit(bytes);
+  return 0;
+}
+
+int sonde_summary_write(const char *path, size_t limit_bytes) {
+  return agent_table() ? SONDE_EUNSUPPORTED : malloc_summary_write(path, limit_bytes);
 }
 
 int sonde_malloc_log_stop(void) {

@@ -33,22 +33,7 @@ int summary_read(replay_t *replay, const replay_options_t *options);
 /* Returns whether the recording is a summary, without events. */
 bool is_summary(const reader_t *reader);
 
-/* ---- records, in a chunk of type CHUNK_SUMMARY --------------------------------------------- */
-
-typedef enum summary_record {
-  SUMMARY_TOTALS = 1,
-  SUMMARY_STACK = 2,
-  SUMMARY_THREAD = 3,
-  SUMMARY_SIZE = 4,
-  SUMMARY_INVALID_FREE = 5,
-  SUMMARY_SAMPLES = 6,
-  SUMMARY_SAMPLE = 7,
-  SUMMARY_CHECKPOINT = 8,
-  SUMMARY_CPU_TIME = 9, /* of all threads together */
-} summary_record_t;
-
-/* The last number of a SUMMARY_SAMPLE whose merged ticks belong to its own stack. */
-#define SAMPLE_OWN_MISSED 1u
+/* ---- records: summary_record_t of record/format.h ------------------------------------------ */
 
 /* The numbers of SUMMARY_TOTALS, in order. X(lvalue of a replay_t). */
 #define SUMMARY_TOTALS_TABLE(X)                                                                    \
