@@ -16,6 +16,13 @@ enum { WORDS_MAX = 2048, CATEGORIES_MAX = 32 };
 
 /* ---- owners --------------------------------------------------------------------------------- */
 
+/* The installed packages, read once in the life of the command: the lists have some 10 MB. */
+static const char *installed_by(const char *path) {
+  static packages_t *packages;
+  if (!packages) packages = packages_new("");
+  return packages ? package_of(packages, path) : NULL;
+}
+
 static const char *keep_owner(findings_t *f, const char *text) {
   for (size_t i = 0; i < f->owner_count; i++)
     if (!strcmp(f->owners[i], text)) return f->owners[i];
@@ -35,8 +42,7 @@ static const char *owner_of_python(findings_t *f, const policy_t *p, const char 
   python_package(file, name, sizeof name);
   for (size_t i = 0; i < p->owner_count; i++)
     if (glob_matches(p->owners[i].library, name)) return p->owners[i].name;
-  if (!f->packages) f->packages = packages_new("");
-  const char *package = f->packages ? package_of(f->packages, file) : NULL;
+  const char *package = installed_by(file);
   return keep_owner(f, package ? package : name);
 }
 
@@ -45,8 +51,7 @@ static const char *owner_of(findings_t *f, const policy_t *p, const frame_name_t
   if (site->python) return owner_of_python(f, p, site->file);
   for (size_t i = 0; i < p->owner_count; i++)
     if (glob_matches(p->owners[i].library, site->library)) return p->owners[i].name;
-  if (!f->packages) f->packages = packages_new("");
-  const char *package = f->packages ? package_of(f->packages, site->path) : NULL;
+  const char *package = installed_by(site->path);
   return keep_owner(f, package ? package : *site->library ? site->library : "unknown code");
 }
 
@@ -170,6 +175,5 @@ void findings_free(findings_t *f) {
     free(f->owners[i]);
   free(f->rows);
   free(f->owners);
-  if (f->packages) packages_free(f->packages);
   *f = (findings_t){0};
 }

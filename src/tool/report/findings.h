@@ -24,8 +24,7 @@ typedef struct finding_row {
 typedef struct findings {
   finding_row_t *rows; /* most severe level first, then by category, most calls first */
   size_t count, capacity;
-  void *packages; /* index of installed packages */
-  char **owners;  /* owned texts */
+  char **owners; /* owned texts */
   size_t owner_count;
   const audited_t *audited;
 } findings_t;
