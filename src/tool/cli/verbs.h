@@ -13,6 +13,7 @@
   G(RECORD, "record")                                                                              \
   G(READ, "read a recording")                                                                      \
   G(CHECK, "check")                                                                                \
+  G(MANY, "many recordings")                                                                       \
   G(KEEP, "keep")
 
 #define CLI_VERB_TABLE(X)                                                                          \
@@ -32,6 +33,7 @@
   X(diff, CHECK, "compare two recordings; a gate for continuous integration")                      \
   X(audit, CHECK, "check audit policies; write baselines")                                         \
   X(doctor, CHECK, "check what works here and how to fix what does not")                           \
+  X(store, MANY, "add recordings to a store: many builds, many devices")                           \
   X(pack, KEEP, "compress or summarize a recording")                                               \
   X(clean, KEEP, "remove unfinished recordings of processes that have ended")                      \
   X(cache, KEEP, "list, limit or clear the symbol index")                                          \

@@ -10,8 +10,7 @@ enum { DEPTH_MAX = 4096 };
 
 /* ---- keys: hashes of function names -------------------------------------------------------- */
 
-/* The length of a function's name without the suffix of a copy. */
-static size_t stable_length(const char *name) {
+size_t diff_stable_length(const char *name) {
   static const char *const suffixes[] = {".part.", ".cold",     ".isra.", ".constprop.",
                                          ".llvm.", ".lto_priv", NULL};
   size_t length = strlen(name);
@@ -40,7 +39,7 @@ static void key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
   key[1] = 1;
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
     if (names[i]->known) {
-      mix(key, names[i]->function, stable_length(names[i]->function));
+      mix(key, names[i]->function, diff_stable_length(names[i]->function));
       nameless = NULL;
     } else if (!nameless || strcmp(nameless, names[i]->library)) {
       nameless = names[i]->library;
@@ -129,7 +128,7 @@ bool diff_by_function(const diff_t *d, diff_t *out) {
   for (size_t i = 0; i < d->count; i++) {
     const diff_row_t *from = &d->rows[i];
     uint64_t key[2] = {14695981039346656037u, 1};
-    mix(key, from->function, stable_length(from->function));
+    mix(key, from->function, diff_stable_length(from->function));
     diff_row_t *row = row_of(out, key);
     if (!row) {
       diff_free(out);

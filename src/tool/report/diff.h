@@ -29,6 +29,9 @@ typedef struct diff {
   int64_t before, after;
 } diff_t;
 
+/* The length of a function's name without the suffix of a copy. */
+size_t diff_stable_length(const char *name);
+
 /* Adds a stack of REPORT's recording. False: out of memory. */
 bool diff_add(diff_t *diff, const report_t *report, bool old, uint32_t stack, int64_t weight,
               int64_t count);

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde store: adds recordings to a store.
+ */
+#include "store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cli/cli.h"
+#include "cli/common/recordings.h"
+#include "cli/verbs.h"
+#include "report/json.h"
+#include "report/report.h"
+
+enum { KEY_TO = CLI_LONG_ONLY, KEY_DEVICE, KEY_BUILD, KEY_JSON };
+
+static const cli_option_t options[] = {
+    {KEY_TO, "to", "URL",
+     "the store: sqlite:FILE (default: sonde/store.sqlite in XDG_DATA_HOME, ~/.local/share)"},
+    {KEY_DEVICE, "device", "NAME", "the device that recorded them (default: this host's name)"},
+    {KEY_BUILD, "build", "NAME",
+     "the build that was recorded (default: the program's build-id, 12 digits)"},
+    {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "store",
+    .arguments = "FILE|FOLDER…",
+    .about = "Adds recordings, packed recordings and summaries to a store: a database of many "
+             "recordings, of many builds and devices, which 'sonde query' reads. Of a folder, adds "
+             "all files *.sonde. A recording counts once, however often it is stored. After an "
+             "interruption, run the same command again.",
+    .options = options,
+    .examples = {{"sonde store run.sonde", "add a recording to your own store"},
+                 {"sonde store --to sqlite:fleet.sqlite --device pixel-7 uploads/",
+                  "add a folder that a device uploaded"},
+                 {"sonde store --build 1.4.2 nightly/*.sonde", "name the build"}}};
+
+typedef struct request {
+  const char *url;
+  session_labels_t labels;
+  bool json;
+  recordings_t recordings;
+  store_counts_t counts;
+  uint64_t unreadable;
+} request_t;
+
+static void print_text(const request_t *q, store_t *store) {
+  char sessions[24], present[24], events[24], bytes[24];
+  printf("%s stored, %s there before, %s events\n", report_count(q->counts.sessions, sessions),
+         report_count(q->counts.present, present), report_count(q->counts.events, events));
+  printf("%s: %s\n", store_path(store),
+         report_bytes((int64_t)engine_bytes(store_engine(store)), bytes));
+}
+
+static void print_json(const request_t *q, store_t *store) {
+  json_object *o = json_new_object();
+  json_add_text(o, "store", store_path(store));
+  json_add_count(o, "sessions", q->counts.sessions);
+  json_add_count(o, "present", q->counts.present);
+  json_add_count(o, "events", q->counts.events);
+  json_add_count(o, "unreadable", q->unreadable);
+  json_add_count(o, "size_bytes", engine_bytes(store_engine(store)));
+  puts(json_print(o, JSON_STYLE));
+  json_object_put(o);
+}
+
+/* A recording that cannot be read does not keep the others out. */
+static int put_all(request_t *q, store_t *store) {
+  char error[STORE_PATH_MAX + 512];
+  terminal_progress_t progress;
+  store_result_t result = STORE_DONE;
+  terminal_progress_start(&progress, "storing recordings", q->recordings.paths.count);
+  for (size_t i = 0; i < q->recordings.paths.count && result != STORE_FAILED; i++) {
+    result =
+        store_put(store, q->recordings.paths.items[i], &q->labels, &q->counts, error, sizeof error);
+    if (result == STORE_UNREADABLE) message_note("%s", error);
+    q->unreadable += result == STORE_UNREADABLE;
+    terminal_progress_step(&progress, i + 1);
+  }
+  terminal_progress_end(&progress);
+  if (result == STORE_FAILED || !store_flush(store, error, sizeof error))
+    return message_fail("%s", error);
+  (q->json ? print_json : print_text)(q, store);
+  return q->unreadable ? CLI_FAILED : CLI_DONE;
+}
+
+static int store_all(request_t *q, char **paths) {
+  char error[STORE_PATH_MAX + 512];
+  for (; *paths; paths++)
+    if (!recordings_add(&q->recordings, *paths)) return CLI_FAILED;
+  store_t *store = store_open(q->url, true, error, sizeof error);
+  if (!store) return message_fail("%s", error);
+  int status = put_all(q, store);
+  store_close(store);
+  return status;
+}
+
+int verb_store(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  struct utsname host;
+  request_t request = {0};
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    switch (key) {
+    case KEY_TO: request.url = parser.value; break;
+    case KEY_DEVICE: request.labels.device = parser.value; break;
+    case KEY_BUILD: request.labels.build = parser.value; break;
+    case KEY_JSON: request.json = true; break;
+    }
+  if (key < 0) return parser.status;
+  if (!parser.rest_count) return cli_wrong_use(&usage, "takes recordings or folders of them");
+  if (!request.labels.device) request.labels.device = uname(&host) == 0 ? host.nodename : "unknown";
+  int status = store_all(&request, parser.rest);
+  recordings_free(&request.recordings);
+  return status;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A store: a database of many recordings, of many builds and devices.
+ *
+ * A recording is stored as a whole or not at all, and once, however often it is given: its rows and
+ * the row of its session are one transaction. Several recordings share a transaction, which is
+ * committed at least once a second between recordings. Several processes may fill a store at the
+ * same time.
+ */
+#ifndef SONDE_STORE_STORE_H
+#define SONDE_STORE_STORE_H
+
+#include "store/session.h"
+
+typedef struct store store_t;
+
+/* A path of a store's file fits. */
+enum { STORE_PATH_MAX = 4096 };
+
+/* Opens the store at URL: "sqlite:FILE", or NULL for the user's own, in the folder for data of the
+ * XDG Base Directory Specification. CREATE: if it does not exist. NULL: ERROR has one line. */
+store_t *store_open(const char *url, bool create, char *error, size_t error_size);
+void store_close(store_t *store);
+
+/* The file of the store. */
+const char *store_path(const store_t *store);
+engine_t *store_engine(store_t *store);
+
+typedef struct store_counts {
+  uint64_t sessions; /* inserted */
+  uint64_t present;  /* that were there */
+  uint64_t events;   /* of the sessions inserted */
+} store_counts_t;
+
+typedef enum store_result {
+  STORE_DONE,
+  STORE_UNREADABLE, /* the recording; the store is as before */
+  STORE_FAILED,     /* the store; the open transaction is lost */
+} store_result_t;
+
+/* Stores all programs of the recording PATH, and adds to COUNTS. Unless the result is STORE_DONE,
+ * ERROR has one line. */
+store_result_t store_put(store_t *store, const char *path, const session_labels_t *labels,
+                         store_counts_t *counts, char *error, size_t error_size);
+
+/* Commits what store_put inserted. False: ERROR has one line. */
+bool store_flush(store_t *store, char *error, size_t error_size);
+
+#endif
