@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The functions of sonde/hook.h in this copy of the library: one lock around all of them, and the
- * loader's lock, against unloading, around all that examines images.
- *
- * The lock records its owner. A call from inside (from a filter) is refused, and so is a call in
- * the child of a fork that was made while another thread held the lock.
+ * loader's lock, against unloading, around all that examines images. A call from inside (from a
+ * filter) is refused.
  */
 #include "hook/hook.h"
 
 #include "base/bits.h"
 #include "hook/internal.h"
+#include "os/lock.h"
 
 #define HOOKS_AT_ONCE 65536u
 
@@ -17,35 +16,11 @@ static hooks_t the_hooks = {.free_place = HOOK_NONE, .patcher = {.maps = -1}};
 
 /* ---- the lock ------------------------------------------------------------------------------- */
 
-static uint32_t lock_word; /* the tid of its owner; 0: free */
-static uint32_t lock_waiters;
-static pid_t lock_process;
+static lock_t lock;
 
-bool hooks_try_lock(void) {
-  uint32_t owner = 0;
-  if (!cas_acq_rel(&lock_word, &owner, (uint32_t)os_tid())) return false;
-  store_relaxed(&lock_process, os_pid());
-  return true;
-}
-
-bool hooks_lock(uint64_t patience_ns) {
-  uint64_t end = patience_ns ? os_monotonic_ns() + patience_ns : UINT64_MAX;
-  while (!hooks_try_lock()) {
-    uint32_t owner = load_relaxed(&lock_word);
-    if (owner == 0) continue;
-    if (owner == (uint32_t)os_tid() || load_relaxed(&lock_process) != os_pid()) return false;
-    if (os_monotonic_ns() >= end) return false;
-    __atomic_fetch_add(&lock_waiters, 1, __ATOMIC_SEQ_CST);
-    (void)os_futex_wait(&lock_word, owner, 10000000);
-    __atomic_fetch_sub(&lock_waiters, 1, __ATOMIC_SEQ_CST);
-  }
-  return true;
-}
-
-void hooks_unlock(void) {
-  __atomic_store_n(&lock_word, 0, __ATOMIC_SEQ_CST);
-  if (__atomic_load_n(&lock_waiters, __ATOMIC_SEQ_CST)) (void)os_futex_wake(&lock_word, 1);
-}
+bool hooks_try_lock(void) { return lock_try(&lock); }
+bool hooks_lock(uint64_t patience_ns) { return lock_take(&lock, patience_ns); }
+void hooks_unlock(void) { lock_release(&lock); }
 
 hooks_t *hooks_state(void) { return &the_hooks; }
 

@@ -16,6 +16,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "hook/call_stack.h"
+#include "os/lock.h"
 #include "sonde/hook.h"
 #include "sonde/objc.h"
 
@@ -38,7 +39,7 @@ struct sonde_intercept {
 };
 
 static sonde_intercept_t requests[REQUESTS_MAX];
-static uint32_t lock;
+static lock_t lock;
 
 /* ---- at a call ------------------------------------------------------------------------------ */
 
@@ -126,14 +127,6 @@ uintptr_t sonde_call_data(const sonde_call_t *call) { return call->call->data; }
 
 /* ---- adding and removing -------------------------------------------------------------------- */
 
-static void take_lock(void) {
-  uint32_t none = 0;
-  while (!cas_acq_rel(&lock, &none, 1u)) {
-    none = 0;
-    arch_relax();
-  }
-}
-
 static bool is_trampoline_used(const trampoline_t *t) {
   for (uint32_t i = 1; i < REQUESTS_MAX; i++)
     if (requests[i].is_used && requests[i].trampoline == t) return true;
@@ -201,7 +194,7 @@ int sonde_intercept_add(const sonde_intercept_request_t *request, sonde_intercep
       text_length(request->target) >= TARGET_MAX || (!request->before && !request->after))
     return SONDE_EINVAL;
   if (trampoline_ready()) return SONDE_EUNSUPPORTED;
-  take_lock();
+  if (!lock_take(&lock, 0)) return SONDE_EBUSY;
   sonde_intercept_t *r = take_request();
   int status = SONDE_EFULL;
   if (r) {
@@ -213,7 +206,7 @@ int sonde_intercept_add(const sonde_intercept_request_t *request, sonde_intercep
     r->is_used = status >= 0;
     if (status >= 0) *out = r;
   }
-  store_release(&lock, 0u);
+  lock_release(&lock);
   return status;
 }
 
@@ -227,12 +220,12 @@ static int end_it(sonde_intercept_t *r) {
 int sonde_intercept_remove(sonde_intercept_t *r) {
   uint64_t offset = (uint64_t)(uintptr_t)r - (uint64_t)(uintptr_t)requests;
   if (offset >= sizeof requests || offset % sizeof *r) return SONDE_ENOTFOUND;
-  take_lock();
+  if (!lock_take(&lock, 0)) return SONDE_EBUSY;
   int status = SONDE_ENOTFOUND;
   if (r->is_used) {
     status = end_it(r);
     r->is_used = false;
   }
-  store_release(&lock, 0u);
+  lock_release(&lock);
   return status;
 }
