@@ -16,7 +16,8 @@
  *     (clang), in images loaded before sonde_trace_start. These functions cost nothing while
  *     tracing is off;
  *   - scopes that the source names with sonde_trace_scope;
- *   - imported functions and Objective-C messages that sonde_trace_calls selects.
+ *   - imported functions, functions of unprepared images, and Objective-C messages, that
+ *     sonde_trace_calls selects.
  *
  * All threads are traced. Any thread may call these functions. A signal handler may call only the
  * scope functions. None of them allocates with malloc or changes errno. A forked child is not
@@ -40,17 +41,27 @@ extern "C" {
  * Returns 0, also if tracing is on; SONDE_EBUSY if the program is recorded; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_start(size_t limit_bytes);
 
-/* Adds imported functions and Objective-C messages that match PATTERN: globs separated by commas,
- * each "FUNCTION", "LIBRARY:FUNCTION" (the library's file name), "-[Class selector:]" or
- * "+[Class selector]", as in `sonde record --trace` (docs/hooks.md). Such a call then goes through
- * a trampoline, which costs 1 ns while tracing is off and about 20 ns while it is on. This cannot
- * be undone, and is possible once in a program. If this function is called before
- * sonde_trace_start, the limit of sonde_trace_start is 64 MB. Returns 0; SONDE_EINVAL if PATTERN is
- * NULL, empty or longer than 511 bytes; SONDE_EBUSY if a pattern is set or the program is recorded;
- * SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
+/* Adds imported functions, functions and Objective-C messages that match PATTERN: globs separated
+ * by commas, as in `sonde record --trace` (docs/tracing.md). Each is
+ *   FUNCTION            an imported function; without wildcards also a function of the program
+ *   LIBRARY:FUNCTION    a function that is imported from the library with this file name
+ *   IMAGE!FUNCTION      a function of this image, whoever calls it; !FUNCTION is one of the program
+ *   -[Class selector:]  an Objective-C method; +[Class selector] is one of a class
+ *
+ * A call of an import or a method then goes through a trampoline, which costs 1 ns while tracing is
+ * off and about 20 ns while it is on. Their hooks stay for good. A function of an image is patched
+ * now, if the image is loaded, does not contain libsonde, and the process has one thread.
+ * sonde_trace_stop restores its bytes. sonde_trace_start patches it again, if the process has one
+ * thread then. Functions that cannot be patched are left alone. On Apple's systems none is patched.
+ *
+ * One pattern can be set in a program. If this function is called before sonde_trace_start, the
+ * limit of sonde_trace_start is 64 MB. Returns 0; SONDE_EINVAL if PATTERN is NULL, empty or longer
+ * than 511 bytes; SONDE_EBUSY if a pattern is set, the program is recorded, or no function was
+ * patched because other threads run; SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_calls(const char *pattern);
 
-/* Stops tracing. Calls that are open are reported as not ended.
+/* Stops tracing, and restores the code of patched functions byte for byte. Calls that are open are
+ * reported as not ended.
  * Returns 0; SONDE_EINVAL if tracing was never started. */
 SONDE_API int sonde_trace_stop(void);
 

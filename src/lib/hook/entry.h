@@ -51,9 +51,14 @@ typedef struct entry_request {
  * lock; not in a signal handler. */
 void entry_patch(image_entry_t *image, bool is_safe, entry_request_t *request);
 
-/* Patches the functions again that OWNER has patched in IMAGE, if the image was unloaded and loaded
- * again since. No thread may be in its code then. As above. */
-void entry_patch_again(const image_entry_t *image, entry_owner_t owner);
+/* Restores the bytes of the functions that OWNER has patched, and keeps their stubs. A function
+ * that another owner or tool has changed since stays patched. As below. */
+void entry_suspend(entry_owner_t owner);
+
+/* Patches the functions again that OWNER has patched in IMAGE, after entry_suspend or if the image
+ * was unloaded and loaded again. IS_SAFE as above; otherwise nothing is patched. Returns the number
+ * of functions that have their original bytes. */
+uint32_t entry_patch_again(const image_entry_t *image, entry_owner_t owner, bool is_safe);
 
 /* Restores the bytes of all functions that OWNER has patched, and forgets them; calls in progress
  * end without `after`. Returns the number of functions that stay patched for now, because another

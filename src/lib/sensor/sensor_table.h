@@ -41,7 +41,10 @@
          "or clang's -fxray-instrument. PATTERN selects imported\n"                                \
          "functions, Objective-C methods, and functions compiled\n"                                \
          "with -fpatchable-function-entry or -fxray-instrument:\n"                                 \
-         "'libssl*:SSL_*,malloc', '-[Account *]'")                                                 \
+         "'libssl*:SSL_*,malloc', '-[Account *]'.\n"                                               \
+         "IMAGE!FUNCTION selects functions of a program or\n"                                      \
+         "library that was not rebuilt, whoever calls them, and\n"                                 \
+         "patches them; without IMAGE, the program's own: '!*'")                                   \
   OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
          "report iterations of event loops that take longer than\n"                                \
          "MS milliseconds (" SENSOR_STRING(SENSOR_DEFAULT_STALL_MS) "), and what caused them")     \

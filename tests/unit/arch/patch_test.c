@@ -181,7 +181,7 @@ static void threads_run_through_the_change(void **state) {
  */
 
 static void *switches_on(void *left) {
-  (void)code_switch(true, "");
+  (void)code_switch(true, "", "");
   __atomic_store_n((int *)left, 1, __ATOMIC_SEQ_CST);
   return NULL;
 }
@@ -208,14 +208,14 @@ static void the_last_request_counts(void **state) {
       if (rounds % 2) nanosleep(&(struct timespec){.tv_nsec = 1000}, NULL);
     }
     crossed += !__atomic_load_n(&left, __ATOMIC_SEQ_CST);
-    (void)code_switch(false, "");
+    (void)code_switch(false, "", "");
     pthread_join(thread, NULL);
     assert_true(is_unpatched());
   }
   printf("  %d of %d crossed\n", crossed, rounds);
-  (void)code_switch(true, "");
+  (void)code_switch(true, "", "");
   assert_false(is_unpatched());
-  (void)code_switch(false, "");
+  (void)code_switch(false, "", "");
   assert_true(is_unpatched());
 }
 

@@ -12,6 +12,7 @@
 #include "capture/walk.h"
 #include "hook/patch.h"
 #include "image/name.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "unwind/cfi.h"
 #include "unwind/cfi_list.h"
@@ -42,15 +43,8 @@ typedef struct batch {
 
 bool entry_alone_in_emulator;
 static batch_t batches[BATCHES_MAX];
-static uint32_t batch_count, lock;
-
-static void take_lock(void) {
-  uint32_t none = 0;
-  while (!cas_acq_rel(&lock, &none, 1u)) {
-    none = 0;
-    arch_relax();
-  }
-}
+static uint32_t batch_count;
+static lock_t lock;
 
 static uint64_t stub_of(const batch_t *b, uint32_t i) {
   return b->stubs + (i + UINT64_C(1)) * MOVE_STUB_BYTES;
@@ -311,11 +305,18 @@ static uint32_t write_jumps(const batch_t *b) {
   return after - before;
 }
 
-void entry_patch_again(const image_entry_t *e, entry_owner_t owner) {
-  take_lock();
-  for (uint32_t k = 0; k < batch_count; k++)
-    if (batches[k].image == e->id && batches[k].owner == owner) (void)write_jumps(&batches[k]);
-  store_release(&lock, 0u);
+uint32_t entry_patch_again(const image_entry_t *e, entry_owner_t owner, bool is_safe) {
+  uint32_t missing = 0;
+  if (!lock_take(&lock, 0)) return 0;
+  for (uint32_t k = 0; k < batch_count; k++) {
+    const batch_t *b = &batches[k];
+    if (b->image != e->id || b->owner != owner) continue;
+    if (is_safe) (void)write_jumps(b);
+    for (uint32_t i = 0; i < b->count; i++)
+      missing += holds(&b->records[i], b->records[i].before);
+  }
+  lock_release(&lock);
+  return missing;
 }
 
 static void patch_new(image_entry_t *e, const functions_t *f, bool is_safe,
@@ -338,14 +339,14 @@ static void patch_new(image_entry_t *e, const functions_t *f, bool is_safe,
 
 void entry_patch(image_entry_t *e, bool is_safe, entry_request_t *request) {
   functions_t functions;
-  take_lock();
+  if (!lock_take(&lock, 0)) return;
   if (batch_count < BATCHES_MAX) {
     const image_t *completed = image_complete(e->id, cfi_index);
     if (open_functions(completed ? completed : &e->image, &functions))
       patch_new(e, &functions, is_safe, request);
     close_functions(&functions);
   }
-  store_release(&lock, 0u);
+  lock_release(&lock);
 }
 
 /* ---- restoring ------------------------------------------------------------------------------ */
@@ -434,14 +435,24 @@ static uint32_t restore_all(entry_owner_t owner, bool is_alone) {
   return left;
 }
 
-uint32_t entry_restore(entry_owner_t owner) {
-  take_lock();
+void entry_suspend(entry_owner_t owner) {
+  if (!lock_take(&lock, 0)) return;
   bool is_alone = entry_is_alone();
   uint64_t signals = os_signals_block(); /* a handler could wait for this thread */
+  for (uint32_t k = batch_count; k-- > 0;)
+    if (batches[k].owner == owner) (void)restore_batch(&batches[k], is_alone);
+  os_signals_restore(signals);
+  lock_release(&lock);
+}
+
+uint32_t entry_restore(entry_owner_t owner) {
+  if (!lock_take(&lock, 0)) return 1;
+  bool is_alone = entry_is_alone();
+  uint64_t signals = os_signals_block(); /* as above */
   uint32_t left = restore_all(owner, is_alone);
   (void)restore_all(LEAVING, is_alone);
   os_signals_restore(signals);
-  store_release(&lock, 0u);
+  lock_release(&lock);
   return left;
 }
 

@@ -28,10 +28,11 @@ typedef struct code_result {
   uint32_t moved, unmoved[MOVE_FAULT_COUNT];
 } code_result_t;
 
-/* With ON, patches the functions that match PATTERN (sensor/trace/imports.h; "": all) in the loaded
- * images; otherwise removes every patch. Other threads may execute the code meanwhile. Takes a
+/* With ON, patches the prepared functions that match PATTERN (sensor/trace/imports.h; "": all) and
+ * the others that FUNCTIONS selects ("": none) in the loaded images; otherwise removes every patch.
+ * Other threads may execute the code meanwhile. Takes a
  * lock; not for signal handlers. */
-code_result_t code_switch(bool on, const char *pattern);
+code_result_t code_switch(bool on, const char *pattern, const char *functions);
 
 /* True if the code of IMAGE may be patched by moving its entries. */
 bool code_may_be_patched(const image_entry_t *image);
@@ -50,6 +51,7 @@ bool entries_scan(const image_entry_t *entry, const image_t *file, code_result_t
 void sleds_patch(const char *pattern, code_result_t *result);
 void entries_patch(const char *pattern, code_result_t *result);
 void functions_patch(const char *pattern, bool is_new, code_result_t *result);
+void functions_unpatch(void);
 void sleds_unpatch(void);
 void entries_unpatch(void);
 

@@ -10,6 +10,7 @@
 
 #include "record/definitions.h"
 #include "record/memory_recording.h"
+#include "os/lock.h"
 #include "sensor/trace/imports.h"
 #include "sensor/trace/trace.h"
 #include "sensor/trace/code.h"
@@ -21,7 +22,7 @@
 #define NAMES_BITS    10
 
 static const char *names[1u << NAMES_BITS];
-static uint32_t lock;
+static lock_t lock;
 
 static int prepare(uint64_t limit_bytes) {
   if (writer_control()) return memory_recording_is_on() ? 0 : SONDE_EBUSY;
@@ -33,22 +34,22 @@ static int prepare(uint64_t limit_bytes) {
   return status;
 }
 
-static void take_lock(void) {
-  uint32_t none = 0;
-  while (!cas_acq_rel(&lock, &none, 1u)) {
-    none = 0;
-    arch_relax();
-  }
+/* The functions that sonde_trace_calls has selected. */
+static const char *functions(void) { return writer_control()->trace_pattern; }
+
+static int start(uint64_t limit_bytes) {
+  int status = prepare(limit_bytes);
+  if (status != 0) return status;
+  trace_switch(true);
+  (void)code_switch(true, "", functions());
+  return 0;
 }
 
 int sonde_trace_start(size_t limit_bytes) {
-  take_lock();
-  int status = prepare(limit_bytes ? limit_bytes : DEFAULT_LIMIT);
-  store_release(&lock, 0u);
-  if (status != 0) return status;
-  trace_switch(true);
-  (void)code_switch(true, "");
-  return 0;
+  if (!lock_take(&lock, 0)) return SONDE_EBUSY;
+  int status = start(limit_bytes ? limit_bytes : DEFAULT_LIMIT);
+  lock_release(&lock);
+  return status;
 }
 
 static int hook_imports(const char *pattern) {
@@ -64,19 +65,29 @@ static int hook_imports(const char *pattern) {
   return status;
 }
 
+/* At once, since other threads may run later. */
+static int patch_functions(void) {
+  code_result_t result = {0};
+  functions_patch(functions(), false, &result);
+  return !result.moved && result.unmoved[MOVE_THREADS] ? SONDE_EBUSY : 0;
+}
+
 int sonde_trace_calls(const char *pattern) {
   if (!pattern) return SONDE_EINVAL;
-  take_lock();
+  if (!lock_take(&lock, 0)) return SONDE_EBUSY;
   int status = prepare(DEFAULT_LIMIT);
   if (status == 0) status = hook_imports(pattern);
-  store_release(&lock, 0u);
+  if (status == 0) status = patch_functions();
+  lock_release(&lock);
   return status;
 }
 
 int sonde_trace_stop(void) {
   if (!memory_recording_is_on()) return SONDE_EINVAL;
+  if (!lock_take(&lock, 0)) return SONDE_EBUSY;
   trace_switch(false);
-  (void)code_switch(false, "");
+  (void)code_switch(false, "", "");
+  lock_release(&lock);
   return 0;
 }
 

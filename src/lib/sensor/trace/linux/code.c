@@ -68,8 +68,12 @@ static bool scan_image(image_entry_t *e, void *result) {
 
 static bool may_patch(void) { return os_sync_code() || entry_is_alone(); }
 
-static void patch_all(bool on, const char *pattern, bool is_new, code_result_t *result) {
-  if (on) functions_patch(pattern, is_new, result);
+static void patch_all(bool on, const char *pattern, const char *functions, bool is_new,
+                      code_result_t *result) {
+  if (on)
+    functions_patch(functions, is_new, result);
+  else
+    functions_unpatch();
   if (on) image_list_each(scan_image, result);
   if (!all.any) return;
   if (on && !may_patch()) {
@@ -91,7 +95,7 @@ static bool take_request(void) {
 }
 
 /* IS_NEW applies to all requests that this call serves: they come from loads, one at a time. */
-static code_result_t switch_code(bool on, const char *pattern, bool is_new) {
+static code_result_t switch_code(bool on, const char *pattern, const char *functions, bool is_new) {
   code_result_t result = {0};
   store_relaxed(&all.is_new, is_new);
   store_relaxed(&all.on, on);
@@ -100,14 +104,16 @@ static code_result_t switch_code(bool on, const char *pattern, bool is_new) {
     uint32_t requested = 1;
     if (cas_acq_rel(&all.requested, &requested, 0u)) {
       result.patched = result.unnamed = result.refused = 0;
-      patch_all(load_relaxed(&all.on), pattern, load_relaxed(&all.is_new), &result);
+      patch_all(load_relaxed(&all.on), pattern, functions, load_relaxed(&all.is_new), &result);
     }
     store_release(&all.lock, 0u);
   }
   return result;
 }
 
-code_result_t code_switch(bool on, const char *pattern) { return switch_code(on, pattern, false); }
+code_result_t code_switch(bool on, const char *pattern, const char *functions) {
+  return switch_code(on, pattern, functions, false);
+}
 
 /* ---- under a recorder ------------------------------------------------------------------------ */
 
@@ -123,7 +129,7 @@ static void report_moves(shm_control_t *control, const code_result_t *result) {
 }
 
 static void switch_reporting(shm_control_t *control, bool on, bool is_new) {
-  code_result_t result = switch_code(on, control->trace_pattern, is_new);
+  code_result_t result = switch_code(on, control->trace_pattern, control->trace_pattern, is_new);
   if (!on) return;
   report_moves(control, &result);
   store_relaxed(&control->code_patched, result.patched);

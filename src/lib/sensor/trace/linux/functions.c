@@ -2,9 +2,8 @@
  *
  * Functions of images that nobody rebuilt, patched at run time (hook/entry.h).
  *
- * The functions stay patched while tracing is off: their trampolines then enter them directly, at
- * the cost of 12 instructions on x86_64. Restoring and patching again would be unsafe once several
- * threads run.
+ * While tracing is off the functions have their own bytes. They are patched again when tracing is
+ * switched on, if that is safe: a process with several threads may have one of them anywhere.
  *
  * Never patched: the loader, which runs before threads have their thread-local storage, the vDSO,
  * and the image that contains this code.
@@ -66,12 +65,13 @@ static bool patch_image(image_entry_t *e, void *context) {
   uint8_t *byte = &seen[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
   entry_request_t request = {.owner = ENTRY_OF_TRACER, .wants = wants, .context = context};
   if (!code_may_be_patched(e) || !imports_select_image(choice->pattern, e)) return true;
+  bool is_safe = choice->is_new || entry_is_alone();
   if (*byte & bit) {
-    entry_patch_again(e, ENTRY_OF_TRACER);
+    choice->result->unmoved[MOVE_THREADS] += entry_patch_again(e, ENTRY_OF_TRACER, is_safe);
     return true;
   }
   *byte |= bit;
-  entry_patch(e, choice->is_new || entry_is_alone(), &request);
+  entry_patch(e, is_safe, &request);
   choice->result->moved += request.patched;
   for (uint32_t i = 0; i < MOVE_FAULT_COUNT; i++)
     choice->result->unmoved[i] += request.refused[i];
@@ -82,3 +82,5 @@ void functions_patch(const char *pattern, bool is_new, code_result_t *result) {
   choice_t choice = {pattern, is_new, result};
   if (*pattern && !trampoline_ready()) image_list_each(patch_image, &choice);
 }
+
+void functions_unpatch(void) { entry_suspend(ENTRY_OF_TRACER); }

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Functions that nobody prepared: a program selects its own (sonde_trace_calls), and while tracing is off their bytes are
+the original ones, in the program's own trace and under a recorder."""
+import re
+import subprocess
+
+from helpers import INCLUDE, LINK_SHARED, check, compile_c, fresh, needs_agent, output_of, report, run_cases, skip, sonde, start_record
+from shared.calls import paths_of, trace_of, trace_source
+
+needs_agent()
+
+
+def a_program_selects_its_own():
+    path = fresh()
+    program = compile_c(trace_source("selected.c"), "-O1", "-pthread", INCLUDE, *LINK_SHARED)
+    lines = output_of(program, path).splitlines()
+    if lines[-1].split()[0] == "-11":
+        skip("the CPU keeps a shadow stack")
+    check(lines[:-1] == ["selected patched", *["on patched", "off original"] * 2, "threads original"], lines)
+    n = [sum(3 * (k + i) + 1 for i in range(3)) for k in (0, 0, 1, 1, 1)]
+    check(lines[-1] == f"0 {sum(n)}", lines[-1])
+    check(paths_of(report(path, "trace")) == {"work": 2, "work/inner": 6}, report(path, "trace")["trace"])
+
+
+def _bytes_of(program, pid, name):
+    """Those of the function NAME in the file, and in the process."""
+    offset = int(re.search(rf"^([0-9a-f]+) [tT] {name}$", output_of("nm", program), re.M)[1], 16)
+    with open(f"/proc/{pid}/maps") as maps:
+        base = next(int(line.split("-")[0], 16) for line in maps if line.rstrip().endswith(program))
+    with open(f"/proc/{pid}/mem", "rb") as memory, open(program, "rb") as file:
+        memory.seek(base + offset)
+        file.seek(offset)
+        return file.read(16), memory.read(16)
+
+
+def off_restores_the_bytes_under_a_recorder():
+    program = compile_c(trace_source("late_steps.c"), "-O1", "-fno-builtin", "-fno-inline", "-ldl")
+    path, run = start_record([program], "--malloc=off", "--trace=!say_work", stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    pid = run.stdout.readline().strip()
+
+    def work():
+        run.stdin.write("work\n")
+        run.stdin.flush()
+        check(run.stdout.readline() == "0 7\n", "another answer")
+
+    work()
+    for word, is_original in ("off", True), ("on", False), ("off", True), ("on", False):
+        sonde("ctl", pid, f"trace={word}")
+        work()
+        file, memory = _bytes_of(program, pid, "say_work")
+        check((file == memory) == is_original, (word, file.hex(), memory.hex()))
+    run.stdin.close()
+    check(run.wait(timeout=60) == 0, "the program failed")
+    told = trace_of(path)
+    check(sum(calls for name, calls in paths_of(told).items() if name.endswith("say_work")) == 3, paths_of(told))
+
+
+run_cases(globals())
