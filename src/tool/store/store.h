@@ -4,7 +4,7 @@
  *
  * A recording is stored as a whole or not at all, and once, however often it is given: its rows and
  * the row of its session are one transaction. Several recordings share a transaction, which is
- * committed at least once a second between recordings. Several processes may fill a store at the
+ * committed every few seconds, between recordings. Several processes may fill a store at the
  * same time.
  */
 #ifndef SONDE_STORE_STORE_H
