@@ -16,14 +16,13 @@
  *   int functions = sonde_intercept_add(&request, &handle);
  *
  * A target is one of these:
- *   - "read": an imported function, by the name that the linker knows. Calls through import slots
- *     are intercepted, as with sonde_hook_add (sonde/hook.h), also those of libraries that are
- *     loaded later.
- *   - "IMAGE!FUNCTION": functions of an image that is loaded now, whoever calls them: their code is
- *     patched (Linux on x86_64 and aarch64). Both parts are globs; IMAGE is the file name of the
- *     program or of a library, "" the program. A function without a symbol has its offset as name:
- *     "+0x1a2b". See docs/tracing.md, "Any function".
- *   - "-[Class selector:]" or "+[Class selector:]": an Objective-C method, as in sonde/objc.h.
+ *   "read"               an imported function, by the name that the linker knows. Calls through
+ * import slots are intercepted, as with sonde_hook_add (sonde/hook.h), also those of libraries that
+ * are loaded later. "IMAGE!FUNCTION"     functions of an image that is loaded now, whoever calls
+ * them: their code is patched (Linux on x86_64 and aarch64). Both parts are globs; IMAGE is the
+ * file name of the program or of a library, "" the program. A function without a symbol has its
+ * offset as name: "+0x1a2b". See docs/tracing.md, "Any function".
+ *   "-[Class selector:]" or "+[Class selector:]": an Objective-C method, as in sonde/objc.h.
  *
  * The same function may have several interceptions; the newest runs first. Exceptions, longjmp,
  * pthread_exit, tail calls and coroutines work through an intercepted call.
@@ -33,9 +32,6 @@
  * to 3 KB of stack are used before them. They must not throw, longjmp or end the thread, and must
  * not call functions of this header except the sonde_call_… functions. Calls that a callback makes
  * are not intercepted. errno is preserved if they preserve it.
- *
- * ThreadSanitizer: its runtime calls functions such as free before a thread begins and after it has
- * ended. Callbacks of such functions must not be instrumented: no_sanitize("thread").
  *
  * Cost: about 0.2 µs for a call with one callback and 0.4 µs with two, since all vector registers
  * are saved around each. A signal handler that interrupts the bookkeeping around a call makes its

@@ -71,7 +71,7 @@ def _totals(path):
     for table, count, amount in (
             ("samples", "samples", "ns"), ("stalls", "stalls", "ns"), ("waits", "samples", "ns"),
             ("allocations", "blocks", "bytes"), ("leaks", "blocks", "bytes"), ("calls", "calls", "ns"),
-            ("audit", "rows", "calls"), ("crashes", "signal", "crashes")):
+            ("audit", "rows", "calls"), ("crashes", "crashes", "amount")):
         facts = _rows(path, f"SELECT sum({count}), sum({amount}) FROM {table}")[0]
         assert facts == by_totals.get(table, (None, None)), (table, facts, by_totals.get(table))
     return by_totals

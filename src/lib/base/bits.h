@@ -36,10 +36,6 @@
  * unpoison it. */
 #define READS_STACK __attribute__((no_sanitize("address")))
 
-/* Marks functions that write to code or to read-only data of an image. ThreadSanitizer has no
- * writable shadow for that memory. They must not be inlined into functions without the mark. */
-#define WRITES_IMAGE __attribute__((noinline, no_sanitize("thread")))
-
 #define load_relaxed(p)     __atomic_load_n((p), __ATOMIC_RELAXED)
 #define load_acquire(p)     __atomic_load_n((p), __ATOMIC_ACQUIRE)
 #define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)

@@ -62,7 +62,7 @@ static bool open_memory(patcher_t *p) {
 }
 
 /* The fallback: writes the run with the mapping made writable. */
-WRITES_IMAGE static void write_by_hand(const patcher_t *p, uint64_t start, uint64_t end) {
+static void write_by_hand(const patcher_t *p, uint64_t start, uint64_t end) {
   uint64_t *words = (uint64_t *)(uintptr_t)p->run_start;
   if (os_protect(start, end, p->protection | PROT_WRITE) != 0) return;
   for (uint32_t i = 0; i < p->run_count; i++)
@@ -79,8 +79,7 @@ static void flush(patcher_t *p) {
 }
 
 /* Adds the word, and the words before it, to the run that one system call writes. */
-WRITES_IMAGE static patched_t add_to_run(patcher_t *p, uint64_t address, uint64_t expected,
-                                         uint64_t value) {
+static patched_t add_to_run(patcher_t *p, uint64_t address, uint64_t expected, uint64_t value) {
   uint64_t *word = (uint64_t *)(uintptr_t)address;
   if (load_acquire(word) != expected) return PATCH_CHANGED;
   if (p->run_count && (address < p->run_start || address - p->run_start >= PATCH_RUN * 8)) flush(p);
@@ -101,8 +100,7 @@ static bool try_memory(patcher_t *p, uint64_t address, uint64_t value) {
   return false;
 }
 
-WRITES_IMAGE patched_t patch_word(patcher_t *p, uint64_t address, uint64_t expected,
-                                  uint64_t value) {
+patched_t patch_word(patcher_t *p, uint64_t address, uint64_t expected, uint64_t value) {
   uint64_t *word = (uint64_t *)(uintptr_t)address;
   int protection = patch_protection(p, address);
   if (protection >= 0 && !(protection & PROT_WRITE) && (protection & PROT_READ) && !p->opened) {

@@ -34,6 +34,7 @@
   X(audit, CHECK, "check audit policies; write baselines")                                         \
   X(doctor, CHECK, "check what works here and how to fix what does not")                           \
   X(store, MANY, "add recordings to a store: many builds, many devices")                           \
+  X(query, MANY, "ask a store: stalls, leaks, crashes by build; what got worse")                   \
   X(pack, KEEP, "compress or summarize a recording")                                               \
   X(clean, KEEP, "remove unfinished recordings of processes that have ended")                      \
   X(cache, KEEP, "list, limit or clear the symbol index")                                          \

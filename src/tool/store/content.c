@@ -94,11 +94,7 @@ uint64_t content_label_named(const content_label_t *label) {
   return id_not_zero(label->hash & ~UINT64_C(1));
 }
 
-uint64_t content_label_unnamed(const char *module) { return id_text(2, module) | 1; }
-
-uint64_t content_signature(uint64_t signature, uint64_t label, uint64_t previous) {
-  return label & 1 && label == previous ? signature : id_mix(signature, label);
-}
+uint64_t content_label_unnamed(uint64_t frame) { return frame | 1; }
 
 /* ---- images ------------------------------------------------------------------------------- */
 
@@ -165,7 +161,7 @@ static bool store_names(content_t *c, uint64_t frame, const record_function_t *n
   return true;
 }
 
-static uint64_t label_of(const record_function_t *names, int count, const record_image_t *image) {
+static uint64_t label_of(uint64_t frame, const record_function_t *names, int count) {
   content_label_t label = {0};
   bool is_named = false;
   for (int i = 0; i < count; i++)
@@ -173,8 +169,7 @@ static uint64_t label_of(const record_function_t *names, int count, const record
       content_label_add(&label, names[i].name);
       is_named = true;
     }
-  return is_named ? content_label_named(&label)
-                  : content_label_unnamed(image ? base_name(image->path) : "");
+  return is_named ? content_label_named(&label) : content_label_unnamed(frame);
 }
 
 static rank_t rank_of_frame(const content_t *c, const record_frame_t *f,
@@ -208,7 +203,7 @@ static uint64_t insert_frame(content_t *c, const store_value_t *row, const recor
   int inserted = engine_insert(c->engine, STORE_FRAMES, row);
   uint64_t there = inserted == 0 ? stored_label(c, id) : label;
   if (inserted < 0 || !there) return 0;
-  bool is_named_now = there & 1 && !(label & 1);
+  bool is_named_now = !content_label_is_named(there) && content_label_is_named(label);
   if (is_named_now && !set_label(c, id, label)) return 0;
   if ((inserted || is_named_now) && !store_names(c, id, names, named)) return 0;
   return is_named_now ? label : there;
@@ -226,9 +221,9 @@ static uint64_t known_label(content_t *c, const store_value_t *row, const record
   int64_t number = id_set_number(frames, (uint64_t)row[0].integer);
   if (number < 0) return 0;
   bool is_new = (size_t)number == known->labels.count;
-  if (!is_new && !(known->labels.items[number] & 1 && !(row[4].integer & 1)))
-    return known->labels.items[number];
   uint64_t *label = is_new ? ARRAY_ADD(known->labels) : &known->labels.items[number];
+  bool gets_name = content_label_is_named((uint64_t)row[4].integer);
+  if (!is_new && (content_label_is_named(*label) || !gets_name)) return *label;
   if (label) *label = insert_frame(c, row, names, named);
   return label ? *label : 0;
 }
@@ -247,7 +242,7 @@ static const stored_frame_t *store_frame(content_t *c, const record_frame_t *f) 
   bool exact = f->flags & FRAME_EXACT;
   uint64_t id = frame_id(in, offset, exact, names, named);
   const store_value_t row[] = {store_id(id), store_id(in ? in->id : 0), store_id(offset),
-                               store_integer(exact), store_id(label_of(names, named, image))};
+                               store_integer(exact), store_id(label_of(id, names, named))};
   uint64_t label = known_label(c, row, names, named);
   if (!label) return NULL;
   *stored = (stored_frame_t){id, label, rank_of_frame(c, f, in)};
@@ -258,7 +253,7 @@ static const stored_frame_t *store_frame(content_t *c, const record_frame_t *f) 
 
 bool content_frames(content_t *c, const record_frame_t **frames, int count, uint64_t *out) {
   static uint64_t ids[DEPTH_MAX];
-  uint64_t id = 0, signature = 0, previous = 0, site = 0;
+  uint64_t id = 0, signature = 0, site = 0;
   rank_t best = RANK_SYSTEM;
   if (count > DEPTH_MAX) count = DEPTH_MAX;
   for (int i = 0; i < count; i++) {
@@ -266,8 +261,7 @@ bool content_frames(content_t *c, const record_frame_t **frames, int count, uint
     if (!f) return false;
     ids[i] = f->id;
     id = id_mix(id, f->id);
-    signature = content_signature(signature, f->label, previous);
-    previous = f->label;
+    signature = content_signature(signature, f->label);
     if (site && f->rank <= best) continue;
     site = f->id;
     best = f->rank;

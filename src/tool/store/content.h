@@ -8,7 +8,8 @@
  *   exact. A frame that the recording names itself and that is in no image is its name.
  * - A stack is its frames in order. So equal stacks are equal whatever the addresses of their
  * images, on every device and in every run.
- * - A signature is the names of the stack's functions: it relates stacks of different builds.
+ * - A signature is the names of the stack's functions, or frames where there are none: it relates
+ *   stacks of different builds.
  *
  * An id has 64 bits: among a billion different stacks, two have equal ids with a probability of
  * 3 %.
@@ -58,16 +59,18 @@ uint64_t content_image_id(const record_image_t *image);
 
 /* ---- labels and signatures ---------------------------------------------------------------- */
 
-/* The label of a frame is a hash of its functions' names, or of its module if it has none. */
+/* The label of a frame is a hash of its functions' names, or its id if it has none. */
 typedef struct content_label {
   uint64_t hash;
 } content_label_t;
 void content_label_add(content_label_t *label, const char *function);
 uint64_t content_label_named(const content_label_t *label);
-uint64_t content_label_unnamed(const char *module);
+uint64_t content_label_unnamed(uint64_t frame);
+static inline bool content_label_is_named(uint64_t label) { return !(label & 1); }
 
-/* Continues SIGNATURE, 0 at first, with the frame LABEL, which follows PREVIOUS. Consecutive frames
- * without names in one module count as one, as in `sonde diff`. */
-uint64_t content_signature(uint64_t signature, uint64_t label, uint64_t previous);
+/* Continues SIGNATURE, 0 at first, with the LABEL of the next frame. */
+static inline uint64_t content_signature(uint64_t signature, uint64_t label) {
+  return id_mix(signature, label);
+}
 
 #endif

@@ -63,11 +63,11 @@ const store_table_t store_tables[STORE_TABLE_COUNT] = {
                      {FACT, NUMBER("calls"), NUMBER("ns"), NUMBER("total_ns"),
                       NUMBER("longest_ns")}},
     [STORE_AUDIT] = {"audit", FACT_KEY, {FACT, NUMBER("rows"), NUMBER("calls")}},
-    [STORE_CRASHES] = {"crashes", FACT_KEY, {FACT, NUMBER("signal"), NUMBER("crashes")}},
+    [STORE_CRASHES] = {"crashes", FACT_KEY, {FACT, NUMBER("crashes"), NUMBER("amount")}},
     [STORE_TOTALS] = {"totals",
-                      "measure, build, stack, cause, day",
-                      {NUMBER("measure"), ID("build"), ID("stack"), ID("cause"), NUMBER("day"),
-                       NUMBER("sessions"), NUMBER("count"), NUMBER("amount"), REAL("squares")}},
+                      "measure, build, stack, cause",
+                      {NUMBER("measure"), ID("build"), ID("stack"), ID("cause"), NUMBER("sessions"),
+                       NUMBER("count"), NUMBER("amount"), REAL("squares")}},
 };
 
 const store_measure_info_t store_measures[STORE_MEASURES] = {
@@ -150,9 +150,9 @@ void store_sql_add_totals(store_measure_t measure, char out[STORE_SQL_MAX]) {
   const char *count = table->columns[FACT_FIRST_VALUE].name;
   const char *amount = table->columns[FACT_FIRST_VALUE + 1].name;
   snprintf(out, STORE_SQL_MAX,
-           "INSERT INTO totals SELECT %d, s.build, f.stack, f.cause, s.day, count(*), sum(f.%s),"
+           "INSERT INTO totals SELECT %d, s.build, f.stack, f.cause, count(*), sum(f.%s),"
            " sum(f.%s), sum(1.0 * f.%s * f.%s) FROM %s f JOIN sessions s USING (session)"
-           " WHERE f.session BETWEEN ?1 AND ?2 GROUP BY 2, 3, 4, 5"
+           " WHERE f.session BETWEEN ?1 AND ?2 GROUP BY 2, 3, 4"
            " ON CONFLICT DO UPDATE SET sessions = sessions + excluded.sessions,"
            " count = count + excluded.count, amount = amount + excluded.amount,"
            " squares = squares + excluded.squares",

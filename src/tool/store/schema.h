@@ -5,7 +5,7 @@
  *
  * A *fact* is what one session recorded for one stack and cause: a count, an amount, and up to two
  * further values. A session is one program of one recording. `totals` adds the facts of all
- * sessions of a build and a day.
+ * sessions of a build.
  */
 #ifndef SONDE_STORE_SCHEMA_H
 #define SONDE_STORE_SCHEMA_H

@@ -202,7 +202,7 @@ static bool add_crash(collector_t *k, const report_t *report) {
   crash_pointers_t pointers;
   if (!k->crash.number) return true;
   if (crash_pointers_find(k->reader, &k->crash, &pointers) < 0) return false;
-  const fact_t fact = {.measure = MEASURED_crashes, .count = k->crash.number, .amount = 1};
+  const fact_t fact = {.measure = MEASURED_crashes, .count = 1, .amount = 1};
   const content_cause_t cause = {
       .name = crash_kind_key(report_crash_kind(report, &k->crash, &pointers)),
       .category = report_signal_name(k->crash.number),

@@ -32,20 +32,18 @@ static bool read_labels(engine_t *engine, labels_t *out) {
   return step == 0;
 }
 
-/* A frame that is missing, which only a damaged database has, counts as one without a module. */
+/* A frame that is missing, which only a damaged database has, is one without a name. */
 static uint64_t label_of(labels_t *l, uint64_t frame) {
   int64_t number = id_set_number(&l->frames, frame);
   return number >= 0 && (size_t)number < l->labels.count ? l->labels.items[number]
-                                                         : content_label_unnamed("");
+                                                         : content_label_unnamed(frame);
 }
 
 static uint64_t signature_of(labels_t *l, const store_value_t *frames) {
-  uint64_t signature = 0, previous = 0, frame;
+  uint64_t signature = 0, frame;
   for (size_t at = 0; at + sizeof frame <= frames->size; at += sizeof frame) {
     memcpy(&frame, (const char *)frames->bytes + at, sizeof frame);
-    uint64_t label = label_of(l, frame);
-    signature = content_signature(signature, label, previous);
-    previous = label;
+    signature = content_signature(signature, label_of(l, frame));
   }
   return signature;
 }

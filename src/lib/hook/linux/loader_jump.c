@@ -73,7 +73,7 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
 #endif
 
 /* Writes both words; the entered one last, or first when the jump is removed. */
-WRITES_IMAGE static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2]) {
+static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2]) {
   uint64_t *code = (uint64_t *)(uintptr_t)jump.address;
   bool done = patch_open(&h->patcher, jump.address);
   if (done && load_relaxed(&code[0]) == from[0] && from[0] == jump.before[0]) {

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * sonde query: asks a store.
+ */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "store/queries.h"
+#include "store/regressions.h"
+#include "store/store.h"
+
+enum { KEY_TO = CLI_LONG_ONLY, KEY_SQL, KEY_TOP, KEY_ALL, KEY_JSON, KEY_CSV };
+
+static const cli_option_t options[] = {
+    {KEY_TO, "to", "URL", "the store (default: as for 'sonde store')"},
+    {KEY_TOP, "top", "N", "print N rows of each build (default 10)"},
+    {KEY_ALL, "all", NULL, "print all rows; of regressions, also changes that may be chance"},
+    {KEY_SQL, "sql", "SELECT", "run this statement instead; docs/store.md describes the tables"},
+    {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    {KEY_CSV, "csv", NULL, "print comma-separated values"},
+    {0}};
+
+static const cli_usage_t usage = {
+    .verb = "query",
+    .arguments = "QUESTION [BUILD | STACK | OLD NEW]",
+    .words = "builds stalls samples waits allocations calls leaks audit crashes regressions stack",
+    .about =
+        "Asks a store that 'sonde store' filled. The questions are: builds (what there is), "
+        "stalls, "
+        "samples, waits, allocations, calls (the most of each build), leaks (and their growth "
+        "since "
+        "the build before), audit (sensitive calls, by the build that made them first), crashes, "
+        "regressions OLD NEW (what got worse between two builds; exit 1 if anything did), and "
+        "stack "
+        "STACK (one stack's history).",
+    .options = options,
+    .examples = {{"sonde query stalls", "the longest stalls of each build"},
+                 {"sonde query leaks 1.4.2", "what build 1.4.2 never freed, and what it adds"},
+                 {"sonde query --json regressions 1.4.1 1.4.2", "a gate for a release"},
+                 {"sonde query --sql 'SELECT count(*) FROM sessions'", "any other question"}}};
+
+typedef struct request {
+  const char *url, *sql;
+  char **words;
+  int word_count;
+  uint64_t top;
+  bool all, json, csv;
+} request_t;
+
+static void print_answer(const request_t *q, const char *name, const answer_t *answer) {
+  if (q->json)
+    answer_print_json(answer, name, stdout);
+  else if (q->csv)
+    answer_print_csv(answer, stdout);
+  else if (!answer_rows(answer))
+    printf("none\n");
+  else
+    answer_print_text(answer, terminal_columns(stdout), stdout);
+}
+
+static int failed(store_t *store) {
+  return message_fail("'%s': %s", store_path(store), engine_error(store_engine(store)));
+}
+
+/* ---- regressions -------------------------------------------------------------------------- */
+
+static int no_build(store_t *store, const char *name) {
+  return message_fail("'%s' has no build '%s'; 'sonde query builds' lists them", store_path(store),
+                      name);
+}
+
+static int regressions(const request_t *q, store_t *store, answer_t *answer) {
+  int64_t builds[2];
+  size_t certain;
+  for (int i = 0; i < 2; i++) {
+    builds[i] = query_build(store_engine(store), q->words[i + 1]);
+    if (!builds[i]) return no_build(store, q->words[i + 1]);
+  }
+  if (builds[0] == builds[1])
+    return message_fail("'%s' and '%s' are the same build", q->words[1], q->words[2]);
+  if (!regressions_find(store_engine(store), builds[0], builds[1], q->all, answer, &certain))
+    return failed(store);
+  print_answer(q, "regressions", answer);
+  return certain ? CLI_FINDING : CLI_DONE;
+}
+
+/* ---- the other questions ------------------------------------------------------------------ */
+
+/* The frames come before the history. */
+static int stack_history(const request_t *q, store_t *store) {
+  answer_t frames = {0};
+  bool good = query_frames(store_engine(store), q->words[1], &frames);
+  if (good && !answer_rows(&frames)) {
+    answer_free(&frames);
+    return message_fail("'%s' has no stack '%s'", store_path(store), q->words[1]);
+  }
+  if (good && !q->json && !q->csv) {
+    answer_print_text(&frames, 0, stdout);
+    putchar('\n');
+  }
+  answer_free(&frames);
+  return good ? CLI_DONE : failed(store);
+}
+
+static int ready(const request_t *q, store_t *store, const query_t *query, answer_t *answer) {
+  const char *argument = q->word_count > 1 ? q->words[1] : NULL;
+  if (query == query_named("stack")) {
+    int status = stack_history(q, store);
+    if (status != CLI_DONE) return status;
+  } else if (argument && !query_build(store_engine(store), argument)) {
+    return no_build(store, argument);
+  }
+  if (!query_run(query, store_engine(store), argument, q->all ? INT64_MAX : q->top, answer))
+    return failed(store);
+  print_answer(q, query->name, answer);
+  return CLI_DONE;
+}
+
+static int run_sql(const request_t *q, store_t *store, answer_t *answer) {
+  if (!engine_set_read_only(store_engine(store)) ||
+      !answer_run(answer, store_engine(store), q->sql, NULL, 0))
+    return failed(store);
+  print_answer(q, "sql", answer);
+  return CLI_DONE;
+}
+
+static int run(const request_t *q, const query_t *query) {
+  char error[STORE_PATH_MAX + 512];
+  answer_t answer = {0};
+  store_t *store = store_open(q->url, false, error, sizeof error);
+  if (!store) return message_fail("%s", error);
+  int status = q->sql  ? run_sql(q, store, &answer)
+               : query ? ready(q, store, query, &answer)
+                       : regressions(q, store, &answer);
+  answer_free(&answer);
+  store_close(store);
+  return status;
+}
+
+/* Returns the error, or NULL. */
+static const char *check_words(const request_t *q, const query_t **query) {
+  if (q->sql)
+    return q->word_count ? "--sql takes no question" : *q->sql ? NULL : "--sql takes a statement";
+  if (!q->word_count) return "takes a question, or --sql";
+  if (!strcmp(q->words[0], "regressions"))
+    return q->word_count == 3 ? NULL : "regressions takes two builds: OLD NEW";
+  *query = query_named(q->words[0]);
+  if (!*query) return "no such question; 'sonde help query' lists them";
+  bool is_optional = (*query)->argument && *(*query)->argument == '[';
+  int most = (*query)->argument ? 2 : 1, least = (*query)->argument && !is_optional ? 2 : 1;
+  if (q->word_count < least) return "stack takes the id of a stack";
+  return q->word_count > most ? "too many arguments" : NULL;
+}
+
+int verb_query(int argc, char **argv) {
+  cli_parser_t parser = cli_parser(&usage, argc, argv);
+  request_t request = {.top = 10};
+  long top;
+  int key;
+  while ((key = cli_next(&parser)) > 0)
+    switch (key) {
+    case KEY_TO: request.url = parser.value; break;
+    case KEY_SQL: request.sql = parser.value; break;
+    case KEY_ALL: request.all = true; break;
+    case KEY_JSON: request.json = true; break;
+    case KEY_CSV: request.csv = true; break;
+    case KEY_TOP:
+      if (!parse_number(parser.value, 1, 100000000, &top))
+        return cli_wrong_use(&usage, "--top takes a number from 1 up");
+      request.top = (uint64_t)top;
+      break;
+    }
+  if (key < 0) return parser.status;
+  if (request.json && request.csv)
+    return cli_wrong_use(&usage, "--json and --csv exclude each other");
+  request.words = parser.rest;
+  request.word_count = parser.rest_count;
+  const query_t *query = NULL;
+  const char *wrong = check_words(&request, &query);
+  return wrong ? cli_wrong_use(&usage, "%s", wrong) : run(&request, query);
+}

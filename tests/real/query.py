@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`sonde query`: answers about two builds of a program of which it is known what changed, in text, JSON and CSV;
+equal builds have no regressions; the database stays as it is."""
+import csv
+import io
+import json
+import os
+import sqlite3
+
+from helpers import compile_c, fresh, needs_agent, record, run_cases, sonde, try_sonde, write
+
+needs_agent()
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+static void *kept[1000];
+__attribute__((noinline)) void *grow(int i) { return kept[i] = malloc(GROWS * (1 + (i + SALT) % 5)); }
+__attribute__((noinline)) void *keep(int i) { return kept[i + 500] = malloc(64 + i); }
+__attribute__((noinline)) int opened(void) {
+  FILE *file = fopen("/dev/null", "r");
+  if (file) fclose(file);
+  return file != NULL;
+}
+__attribute__((noinline)) int connected(void) { return system("true"); }
+__attribute__((noinline)) void crash(volatile int *where) { *where = 1; }
+int main(int argc, char **argv) {
+  (void)argv;
+  for (int i = 0; i < COUNT + argc % 3; i++) grow(i), keep(i);
+  int done = opened();
+#if NEW
+  done += connected();
+#endif
+  if (argc > 5) crash(0);
+  return done > 5;
+}
+"""
+SESSIONS = 6
+_made = {}
+
+
+def _build(name, *defines):
+    """Stores SESSIONS runs of a build, of which one crashes."""
+    program = compile_c(write(PROGRAM, ".c"), "-O1", "-g", "-fno-optimize-sibling-calls", *defines, out=os.path.join(os.path.dirname(fresh()), "app"))
+    for number in range(SESSIONS):
+        path, _ = record([program, *"x" * (number + (number == SESSIONS - 1))], "--malloc", "--audit=linux")
+        packed = fresh()
+        sonde("pack", "--names", "-o", packed, path)
+        sonde("store", "--to", _made["url"], "--build", name, "--device", f"d{number % 2}", packed)
+
+
+def _url():
+    if not _made:
+        _made["path"] = fresh(".sqlite")
+        _made["url"] = f"sqlite:{_made['path']}"
+        _build("1.0", "-DGROWS=100", "-DCOUNT=40", "-DNEW=0", "-DSALT=0")
+        _build("1.1", "-DGROWS=100", "-DCOUNT=40", "-DNEW=0", "-DSALT=0", "-DUNUSED=1", "-O2")
+        _build("2.0", "-DGROWS=900", "-DCOUNT=40", "-DNEW=1", "-DSALT=0")
+    return _made["url"]
+
+
+def _ask(*words, **how):
+    told = json.loads(sonde("query", "--json", "--to", _url(), *words, **how))
+    assert told["query"] == words[0], told
+    return told["rows"]
+
+
+def builds_are_listed_in_their_order():
+    rows = _ask("builds")
+    assert [(row["build"], row["program"], row["sessions"], row["devices"]) for row in rows] == [
+        ("1.0", "app", SESSIONS, 2), ("1.1", "app", SESSIONS, 2), ("2.0", "app", SESSIONS, 2)], rows
+
+
+def the_largest_of_each_build_come_first():
+    rows = _ask("allocations", "--all")
+    assert [build for i, build in enumerate(r["build"] for r in rows) if i == 0 or rows[i - 1]["build"] != build] == [
+        "2.0", "1.1", "1.0"]
+    for build in ("1.0", "2.0"):
+        amounts = [row["bytes"] for row in rows if row["build"] == build]
+        assert amounts == sorted(amounts, reverse=True), amounts
+    first = _ask("allocations", "2.0", "--top", "1")
+    assert len(first) == 1 and first[0]["function"].startswith("grow ("), first
+    with sqlite3.connect(_made["path"]) as db:
+        for build in ("1.0", "2.0"):
+            told = sum(row["bytes"] for row in rows if row["build"] == build)
+            assert (told,) == db.execute("""SELECT sum(bytes) FROM allocations JOIN sessions USING (session)
+                JOIN builds USING (build) WHERE builds.name = ?""", (build,)).fetchone()
+
+
+def leaks_grow_since_the_build_before():
+    rows = {row["function"].split()[0]: row for row in _ask("leaks", "2.0")}
+    assert rows["grow"]["growth_bytes"] > 8 * rows["grow"]["bytes_per_session"] // 10, rows
+    assert rows["keep"]["growth_bytes"] == 0, rows
+
+
+def regressions_are_what_was_built_in():
+    done = try_sonde("query", "--json", "--to", _url(), "regressions", "1.0", "2.0")
+    rows = json.loads(done.stdout)["rows"]
+    found = {(row["measure"], row["function"]) for row in rows}
+    assert done.returncode == 1, done
+    assert {("allocations", "grow"), ("leaks", "grow"), ("audit", "connected")} <= found, rows
+    assert not found & {("allocations", "keep"), ("leaks", "keep"), ("audit", "opened"), ("crashes", "crash")}, rows
+    grown = next(row for row in rows if (row["measure"], row["function"]) == ("leaks", "grow"))
+    assert grown["confidence"] > 0.95 and 0 < grown["detectable"] < grown["change"], grown
+    assert grown["new"] == 9 * grown["old"] and grown["unit"] == "bytes", grown
+    assert grown["old_n"] == grown["new_n"] >= 40 * SESSIONS, grown
+    everything = _ask("regressions", "1.0", "2.0", "--all", status=1)
+    assert ("leaks", "keep", 0) in {(row["measure"], row["function"], row["change"]) for row in everything}, everything
+
+
+def equal_builds_have_no_regressions():
+    """Another optimization: other offsets, so other stacks; the names relate them."""
+    assert _ask("regressions", "1.0", "1.1") == []
+    assert sonde("query", "--to", _url(), "regressions", "1.0", "1.1") == "none\n"
+    assert "same build" in try_sonde("query", "--to", _url(), "regressions", "1.0", "1.0").stderr
+
+
+def new_sensitive_calls_have_their_first_build():
+    rows = _ask("audit")
+    first = {(row["call"], row["function"].split()[0]): (row["build"], row["builds"]) for row in rows}
+    made = [key for key in first if key[1] == "connected"]
+    assert made and all(first[key] == ("2.0", 1) for key in made), rows
+    assert all(build == "1.0" and builds == 3 for (call, _), (build, builds) in first.items() if call == "fopen"), rows
+
+
+def crashes_are_counted_by_cause():
+    rows = _ask("crashes")
+    assert [(r["cause"], r["signal"], r["crashes"], r["builds"], r["first_build"], r["last_build"]) for r in rows] == [
+        ("null_pointer", "SIGSEGV", 3, 3, "1.0", "2.0")], rows
+    assert rows[0]["function"].startswith("crash ("), rows
+
+
+def a_stack_has_a_history_of_all_builds():
+    stack = next(row["stack"] for row in _ask("leaks", "2.0") if row["function"].startswith("grow "))
+    rows = [row for row in _ask("stack", stack) if row["measure"] == "leaks"]
+    assert [row["build"] for row in rows] == ["1.0", "1.1", "2.0"], rows
+    assert rows[0]["amount"] == rows[1]["amount"] == rows[2]["amount"] / 9, rows
+    text = sonde("query", "--to", _url(), "stack", stack)
+    assert "grow" in text and "main" in text and "leaks" in text, text
+
+
+def the_forms_agree_and_text_fits_the_screen():
+    for words in (["builds"], ["leaks"], ["allocations"], ["audit"], ["crashes"]):
+        rows = _ask(*words)
+        table = list(csv.DictReader(io.StringIO(sonde("query", "--csv", "--to", _url(), *words), newline="")))
+        assert [[str(v if v is not None else "") for v in row.values()] for row in rows] == [
+            list(row.values()) for row in table], words
+        text = sonde("query", "--to", _url(), *words)
+        assert max(map(len, text.splitlines())) <= 80, text
+    wide = try_sonde("query", "--to", _url(), "regressions", "1.0", "2.0", "--all").stdout
+    assert max(map(len, wide.splitlines())) <= 80, wide
+
+
+def sql_answers_the_rest_and_changes_nothing():
+    rows = _ask_sql("SELECT count(*) AS n, 0.5 AS half, NULL AS no, 'a,\"b' AS text FROM sessions")
+    assert rows == [{"n": 3 * SESSIONS, "half": 0.5, "no": None, "text": 'a,"b'}], rows
+    assert sonde("query", "--csv", "--to", _url(), "--sql", "SELECT 'a,\"b' AS x", text=False) == b'x\r\n"a,""b"\r\n'
+    for sql in ("DELETE FROM sessions", "DROP TABLE totals", "SELECT nothing", "", "SELECT 1; DELETE FROM sessions"):
+        done = try_sonde("query", "--to", _url(), "--sql", sql)
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 or sql.startswith("SELECT 1"), (sql, done)
+    assert _ask_sql("SELECT count(*) AS n FROM sessions") == [{"n": 3 * SESSIONS}]
+
+
+def _ask_sql(sql):
+    return json.loads(sonde("query", "--json", "--to", _url(), "--sql", sql))["rows"]
+
+
+def wrong_use_is_one_line():
+    for words in ([], ["nothing"], ["regressions", "1.0"], ["regressions", "1.0", "9.9"], ["leaks", "9.9"], ["stack"],
+                  ["stack", "zebra"], ["stack", "0123"], ["builds", "1.0"], ["--json", "--csv", "builds"],
+                  ["--top", "0", "leaks"]):
+        done = try_sonde("query", "--to", _url(), *words)
+        assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) <= 2, (words, done)
+    missing = fresh(".sqlite")
+    done = try_sonde("query", "--to", f"sqlite:{missing}", "builds")
+    assert done.returncode == 2 and "no such file" in done.stderr and not os.path.exists(missing), done
+
+
+if __name__ == "__main__":
+    run_cases(globals())
