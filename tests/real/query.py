@@ -88,6 +88,11 @@ def the_largest_of_each_build_come_first():
                 JOIN builds USING (build) WHERE builds.name = ?""", (build,)).fetchone()
 
 
+def a_build_is_found_by_its_build_id():
+    whole = {row["build"]: row["build_id"] for row in _ask("builds")}
+    assert _ask("leaks", whole["2.0"][:8]) == _ask("leaks", "2.0") != []
+
+
 def leaks_grow_since_the_build_before():
     rows = {row["function"].split()[0]: row for row in _ask("leaks", "2.0")}
     assert rows["grow"]["growth_bytes"] > 8 * rows["grow"]["bytes_per_session"] // 10, rows

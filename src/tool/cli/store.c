@@ -7,14 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/common/naming.h"
 #include "cli/common/recordings.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/report.h"
+#include "sonde/status.h"
+#include "store/symbolize.h"
 
-enum { KEY_TO = CLI_LONG_ONLY, KEY_DEVICE, KEY_BUILD, KEY_JSON };
+enum { KEY_TO = CLI_LONG_ONLY, KEY_DEVICE, KEY_BUILD, KEY_AGAIN, KEY_JSON };
 
 static const cli_option_t options[] = {
     {KEY_TO, "to", "URL",
@@ -23,25 +27,33 @@ static const cli_option_t options[] = {
     {KEY_BUILD, "build", "NAME",
      "the build that was recorded (default: the program's build-id, 12 digits)"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
+    CLI_GROUP("symbolize"),
+    NAMING_FILE_OPTIONS,
+    {KEY_AGAIN, "again", NULL, "also look up frames that have names, for better files"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "store",
-    .arguments = "FILE|FOLDER…",
+    .arguments = "FILE|FOLDER… | symbolize",
+    .words = "symbolize",
     .about = "Adds recordings, packed recordings and summaries to a store: a database of many "
              "recordings, of many builds and devices, which 'sonde query' reads. Of a folder, adds "
              "all files *.sonde. A recording counts once, however often it is stored. After an "
-             "interruption, run the same command again.",
+             "interruption, run the same command again. 'sonde store symbolize' names the frames "
+             "that have no name yet, from files with their build-ids.",
     .options = options,
     .examples = {{"sonde store run.sonde", "add a recording to your own store"},
                  {"sonde store --to sqlite:fleet.sqlite --device pixel-7 uploads/",
                   "add a folder that a device uploaded"},
-                 {"sonde store --build 1.4.2 nightly/*.sonde", "name the build"}}};
+                 {"sonde store --build 1.4.2 nightly/*.sonde", "name the build"},
+                 {"sonde store symbolize --debug-dir ./debug", "find functions and lines"}}};
 
 typedef struct request {
   const char *url;
   session_labels_t labels;
   bool json;
+  naming_t naming;
+  bool again;
   recordings_t recordings;
   store_counts_t counts;
   uint64_t unreadable;
@@ -98,6 +110,46 @@ static int store_all(request_t *q, char **paths) {
   return status;
 }
 
+/* ---- names -------------------------------------------------------------------------------- */
+
+static void print_named(const request_t *q, const symbolize_counts_t *counts) {
+  char images[24], addresses[24], named[24];
+  if (!q->json) {
+    printf("%s of %s addresses in %s images named\n", report_count(counts->named, named),
+           report_count(counts->addresses, addresses), report_count(counts->images, images));
+    return;
+  }
+  json_object *o = json_new_object();
+  json_add_count(o, "images", counts->images);
+  json_add_count(o, "addresses", counts->addresses);
+  json_add_count(o, "named", counts->named);
+  puts(json_print(o, JSON_STYLE));
+  json_object_put(o);
+}
+
+static int symbolize(const request_t *q) {
+  char error[STORE_PATH_MAX + 512];
+  long processors = sysconf(_SC_NPROCESSORS_ONLN);
+  const symbolize_options_t how = {.debug_dirs = q->naming.debug_dirs,
+                                   .sysroots = q->naming.sysroots,
+                                   .again = q->again,
+                                   .threads = processors > 0 ? (unsigned)processors : 1};
+  symbolize_counts_t counts;
+  store_t *store = store_open(q->url, false, error, sizeof error);
+  if (!store) return message_fail("%s", error);
+  int status = store_symbolize(store_engine(store), &how, &counts);
+  if (status == 0)
+    print_named(q, &counts);
+  else
+    status = status == SONDE_ENOMEM
+                 ? message_fail("out of memory")
+                 : message_fail("'%s': %s", store_path(store), engine_error(store_engine(store)));
+  store_close(store);
+  return status;
+}
+
+/* ---- the verb ----------------------------------------------------------------------------- */
+
 int verb_store(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   struct utsname host;
@@ -109,9 +161,21 @@ int verb_store(int argc, char **argv) {
     case KEY_DEVICE: request.labels.device = parser.value; break;
     case KEY_BUILD: request.labels.build = parser.value; break;
     case KEY_JSON: request.json = true; break;
+    case KEY_AGAIN: request.again = true; break;
+    default: {
+      const char *wrong;
+      if (naming_take(&request.naming, key, parser.value, &wrong) && wrong)
+        return cli_wrong_use(&usage, "%s", wrong);
+    }
     }
   if (key < 0) return parser.status;
   if (!parser.rest_count) return cli_wrong_use(&usage, "takes recordings or folders of them");
+  if (!strcmp(parser.rest[0], "symbolize")) {
+    if (parser.rest_count > 1) return cli_wrong_use(&usage, "symbolize takes no files");
+    return symbolize(&request);
+  }
+  if (request.again || request.naming.debug_dir_count || request.naming.sysroot_count)
+    return cli_wrong_use(&usage, "--debug-dir, --sysroot and --again need 'symbolize'");
   if (!request.labels.device) request.labels.device = uname(&host) == 0 ? host.nodename : "unknown";
   int status = store_all(&request, parser.rest);
   recordings_free(&request.recordings);

@@ -11,6 +11,9 @@
   " min(start_ns), build) AS k, program, name FROM sessions JOIN builds USING (build)"             \
   " WHERE measured >> ?1 & 1 GROUP BY build) "
 
+/* Of the build ?2, if there is one. */
+#define WANTED "(?2 IN ('', o.name) OR o.build = ?4)"
+
 /* The stacks of equal signature and cause in one build; the id of one of them names the row. */
 #define SUMS                                                                                       \
   "sums AS (SELECT build, signature, cause, sum(count) AS count, sum(amount) AS amount,"           \
@@ -26,23 +29,22 @@
 #define SITE                                                                                       \
   " JOIN stacks ON stacks.stack = sums.stack LEFT JOIN places ON places.frame = stacks.site"
 
-/* The first ?3 rows of each build, by the order KEYS. */
-#define RANKED(keys)                                                                               \
-  "ranked AS (SELECT *, row_number() OVER (PARTITION BY build ORDER BY " keys                      \
-  ") AS rank FROM sums) "
+/* The first ?3 rows of each build are those with a small rank, by the order KEYS. */
+#define RANK(keys) "row_number() OVER (PARTITION BY build ORDER BY " keys ") AS rank"
+#define IN_ORDER   " ORDER BY o.program, o.k DESC, o.build, rank"
 
+#define TOP_RANKED "ranked AS (SELECT *, " RANK("amount DESC, count DESC, stack") " FROM sums) "
+#define TOP_FROM                                                                                   \
+  "FROM ranked sums JOIN ordered o USING (build)" SITE                                             \
+  " LEFT JOIN causes ON causes.cause = sums.cause JOIN measures ON measures.measure = ?1"          \
+  " WHERE rank <= ?3 AND " WANTED IN_ORDER
+#define TOP_SELECT(count, amount)                                                                  \
+  "SELECT o.name AS build, sums.count AS " count ", sums.amount AS " amount                        \
+  ", sums.amount / o.n AS " amount "_per_session, coalesce(causes.name, '') AS cause,"             \
+  " measures.unit AS unit, "
 #define TOP(count, amount)                                                                         \
-  ORDERED ", " SUMS ", " RANKED(                                                                   \
-      "amount DESC, count DESC, stack") "SELECT o.name AS build, sums.count AS " count             \
-                                        ", sums.amount AS " amount                                 \
-                                        ", sums.amount / o.n AS " amount                           \
-                                        "_per_session, coalesce(causes.name, '') AS cause, "       \
-                                        "measures.unit AS unit, " PLACE                            \
-                                        "FROM ranked sums JOIN ordered o USING (build)" SITE       \
-                                        " LEFT JOIN causes ON causes.cause = sums.cause JOIN "     \
-                                        "measures ON measures.measure = ?1"                        \
-                                        " WHERE rank <= ?3 AND ?2 IN ('', o.name) ORDER BY "       \
-                                        "o.program, o.k DESC, o.build, rank"
+  ORDERED ", " SUMS ", " TOP_RANKED TOP_SELECT(count, amount)                                      \
+  PLACE TOP_FROM
 
 const query_t queries[] = {
     {"builds", "the builds, with how much was recorded of each",
@@ -72,7 +74,8 @@ const query_t queries[] = {
              " per_session DESC, stack) AS rank FROM grown) "
              "SELECT o.name AS build, sums.count AS blocks, per_session AS bytes_per_session,"
              " growth AS growth_bytes, " PLACE "FROM ranked sums JOIN ordered o USING (build)" SITE
-             " WHERE rank <= ?3 AND ?2 IN ('', o.name) ORDER BY o.program, o.k DESC, o.build, rank",
+             " WHERE rank <= ?3 AND " WANTED " ORDER BY o.program, o.k "
+             "DESC, o.build, rank",
      MEASURED_leaks, "[BUILD]"},
     {"audit", "sensitive calls by the build that made them first, and by owner",
      ORDERED ", found AS (SELECT o.program, category, causes.name AS call, owner, min(o.k) AS k,"
@@ -81,8 +84,7 @@ const query_t queries[] = {
              " JOIN causes USING (cause) WHERE measure = ?1 GROUP BY 1, 2, 3, 4),"
              " sums AS (SELECT * FROM found) "
              "SELECT o.name AS build, owner, category, call, level, calls, builds, " PLACE
-             "FROM sums JOIN ordered o USING (program, k)" SITE
-             " WHERE ?2 IN ('', o.name) AND ?3 > 0"
+             "FROM sums JOIN ordered o USING (program, k)" SITE " WHERE " WANTED " AND ?3 > 0"
              " ORDER BY o.program, o.k DESC, owner, category, call",
      MEASURED_audit, "[BUILD]"},
     {"crashes", "crashes by cause",
@@ -125,10 +127,13 @@ static uint64_t stack_number(const char *text) {
 
 bool query_run(const query_t *q, engine_t *engine, const char *argument, uint64_t most,
                answer_t *out) {
-  const store_value_t values[] = {store_integer(q->measure), store_text(argument ? argument : ""),
-                                  store_id(most), store_id(stack_number(argument))};
   bool takes_stack = q->argument && !strcmp(q->argument, "STACK");
-  return answer_run(out, engine, q->sql, values, takes_stack ? 4 : 3);
+  int64_t id = takes_stack ? (int64_t)stack_number(argument)
+               : argument  ? query_build(engine, argument)
+                           : 0;
+  const store_value_t values[] = {store_integer(q->measure), store_text(argument ? argument : ""),
+                                  store_id(most), store_integer(id)};
+  return answer_run(out, engine, q->sql, values, q->argument ? 4 : 3);
 }
 
 int64_t query_build(engine_t *engine, const char *name) {

@@ -11,7 +11,8 @@
 typedef struct query {
   const char *name;
   const char *about;
-  /* ?1 is the measure, ?2 the argument ("": none), ?3 how many rows of each build, ?4 the stack */
+  /* ?1 is the measure, ?2 the argument ("": none), ?3 how many rows of each build; ?4,
+   * if there is an argument, the id of that build or stack */
   const char *sql;
   store_measure_t measure;
   const char *argument; /* NULL: takes none; "[BUILD]" may be left out */
