@@ -27,6 +27,7 @@ static void *end_waits(void *unused) {
 
 static void *hold_mutex(void *held) {
   pthread_mutex_lock(&mutex);
+  usleep(80000); /* the stall begins in main's sem_wait */
   sem_post(held);
   usleep(200000);
   pthread_mutex_unlock(&mutex);

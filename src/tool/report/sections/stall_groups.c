@@ -154,27 +154,40 @@ static const char *name_of_call(const report_t *r, const stall_sample_t *s) {
   return wait && wait->function ? wait->function : s->seen.call;
 }
 
-/* The call that blocked the thread longest. */
-static void find_call(attributed_stall_t *n, const report_t *r) {
+static bool is_same_wait(const stall_sample_t *a, const char *call_a, const stall_sample_t *b,
+                         const char *call_b) {
+  return !strcmp(call_a, call_b) && !strcmp(a->what, b->what);
+}
+
+/* The call that blocked the thread longest. One stall may wait in futex for different functions of
+ * the C library: CALLS has the name for each sample. */
+static void find_longest_call(attributed_stall_t *n, const char *const *calls) {
   const stall_t *s = n->stall;
-  const stall_sample_t *longest = NULL;
-  const char *call = "";
   uint64_t most = 0;
-  n->call = n->what = "";
   for (size_t i = 0; i < s->sample_count; i++) {
     const stall_sample_t *a = &s->samples[i];
-    if (!*a->seen.call || (i && !strcmp(a->seen.call, call) && !strcmp(a->what, n->what))) continue;
+    if (!*calls[i] || (i && is_same_wait(a, calls[i], a - 1, calls[i - 1]))) continue;
     uint64_t weight = 0;
     for (size_t k = i; k < s->sample_count; k++)
-      if (!strcmp(s->samples[k].seen.call, a->seen.call) && !strcmp(s->samples[k].what, a->what))
-        weight += s->samples[k].weight_ns;
+      if (is_same_wait(a, calls[i], &s->samples[k], calls[k])) weight += s->samples[k].weight_ns;
     if (weight <= most) continue;
     most = weight;
-    longest = a;
-    call = a->seen.call;
+    n->call = calls[i];
     n->what = a->what;
   }
-  if (longest) n->call = name_of_call(r, longest);
+}
+
+/* False: out of memory. */
+static bool find_call(attributed_stall_t *n, const report_t *r) {
+  const stall_t *s = n->stall;
+  const char **calls = calloc(s->sample_count + 1, sizeof *calls);
+  n->call = n->what = "";
+  if (!calls) return false;
+  for (size_t i = 0; i < s->sample_count; i++)
+    calls[i] = name_of_call(r, &s->samples[i]);
+  find_longest_call(n, calls);
+  free((void *)calls);
+  return true;
 }
 
 static bool attribute(attributed_stall_t *n, const report_t *r, const stall_t *stall) {
@@ -184,8 +197,7 @@ static bool attribute(attributed_stall_t *n, const report_t *r, const stall_t *s
   if (good) find_hot(n, &paths);
   free_paths(&paths);
   find_at_threshold(n, r);
-  find_call(n, r);
-  return good;
+  return find_call(n, r) && good;
 }
 
 /* ---- groups ------------------------------------------------------------------------------ */
