@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 """Waits name the function that the program called, and locks the variables and members that they are; nm names the
 addresses, too. Equal waits of several threads are one row of the text."""
+import platform
 import re
 
-from helpers import compile_c, needs_agent, output_of, record, report, run_cases, sonde, write
+from helpers import compile_c, needs_agent, output_of, record, report, run_cases, skip, sonde, write
 
 needs_agent()
 
@@ -99,8 +100,32 @@ def equal_waits_are_one_row():
 
 def calls_are_what_the_program_called():
     rows = report(_recording()[1], "wall")["wall"]["stacks"]
-    called = {row["called"] for row in rows if row["where"] == "blocked"}
+    called = {row.get("called") for row in rows if row["where"] == "blocked"}
     assert {"pthread_mutex_lock", "pthread_join", "usleep"} <= called and "futex" not in called, called
+
+
+UNNAMED = r"""
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+int main(void) {
+  static const unsigned char nanosleep_call[] = {0xb8, 35, 0, 0, 0, 0x0f, 0x05, 0xc3}; /* mov, syscall, ret */
+  const struct timespec time = {0, 300000000};
+  void *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(code, nanosleep_call, sizeof nanosleep_call);
+  ((void (*)(const struct timespec *, void *))code)(&time, 0);
+}
+"""
+
+
+def a_stack_that_shows_no_function_has_no_called():
+    """As when a library was mapped after the images were read. The text names the system call."""
+    if platform.machine() != "x86_64":
+        skip("the machine code is of x86_64")
+    path, _ = record([compile_c(UNNAMED)], "--wall")
+    rows = [row for row in report(path, "wall")["wall"]["stacks"] if row.get("syscall") == "nanosleep"]
+    assert rows and not any("called" in row for row in rows), rows
+    assert re.search(r"blocked +nanosleep", sonde("report", path, "wall")), sonde("report", path, "wall")
 
 
 def a_hook_of_sonde_is_not_what_was_called():

@@ -34,6 +34,14 @@ const char *wait_called(const report_t *r, uint32_t stack, const char *call) {
   return *function ? function : call;
 }
 
+bool wait_is_shown(const report_t *r, uint32_t stack) {
+  const record_frame_t *frame;
+  const frame_name_t *names;
+  if (!stack || reader_stack(r->reader, stack, &frame, 1) < 1 || frame_names_is_marker(frame))
+    return false;
+  return frame_names_of_frame(r->names, frame, &names) > 0 && (names[0].known || *names[0].library);
+}
+
 const futex_wait_t *futex_wait_of_stack(const report_t *r, uint32_t stack) {
   const record_frame_t *frames[FRAMES_MAX];
   const frame_name_t *names;

@@ -32,6 +32,7 @@ static const column_t thread_columns[] = {
 /* A place as the report shows it. */
 typedef struct place_row {
   const char *where, *call, *called;
+  const char *shown; /* `called`, or the system call if that is unknown */
   uint64_t ns, samples;
   uint32_t stack;
 } place_row_t;
@@ -41,7 +42,8 @@ static const column_t place_columns[] = {
     {"time_ns", "time", UNIT_SECONDS, FIELD(place_row_t, ns)},
     {"where", "where", UNIT_TEXT, FIELD(place_row_t, where)},
     {"syscall", NULL, UNIT_TEXT, FIELD(place_row_t, call), .optional = true},
-    {"called", "called", UNIT_NAME, FIELD(place_row_t, called), .optional = true},
+    {"called", NULL, UNIT_NAME, FIELD(place_row_t, called), .optional = true},
+    {NULL, "called", UNIT_NAME, FIELD(place_row_t, shown), .optional = true},
     {"samples", NULL, UNIT_COUNT, FIELD(place_row_t, samples)},
     {"stack", "stack", UNIT_STACK, FIELD(place_row_t, stack), .optional = true},
     {0}};
@@ -64,9 +66,11 @@ static bool make_places(const report_t *r, const wall_t *w, table_t *out) {
   place_row_t *rows = calloc(w->places.count + 1, sizeof *rows);
   for (size_t i = 0; rows && i < w->places.count; i++) {
     const wall_place_t *p = &w->places.items[i];
+    const char *called = p->call && *p->call ? wait_called(r, p->stack, p->call) : "";
     rows[i] = (place_row_t){.where = p->call ? "blocked" : "cpu",
                             .call = p->call ? p->call : "",
-                            .called = p->call && *p->call ? wait_called(r, p->stack, p->call) : "",
+                            .called = wait_is_shown(r, p->stack) ? called : "",
+                            .shown = called,
                             .ns = p->ns,
                             .samples = p->samples,
                             .stack = p->stack};
@@ -88,7 +92,7 @@ static int by_owner(const void *left, const void *right) {
   const owned_row_t *a = left, *b = right;
   int order = by_text(a->function, b->function);
   if (!order) order = by_text(a->row.where, b->row.where);
-  if (!order) order = by_text(a->row.called, b->row.called);
+  if (!order) order = by_text(a->row.shown, b->row.shown);
   if (order || a->row.ns == b->row.ns) return order;
   return a->row.ns > b->row.ns ? -1 : 1;
 }
@@ -112,8 +116,7 @@ static bool merge_places(const report_t *r, place_row_t *rows, size_t *count) {
   for (size_t i = 0; i < *count; i++) {
     const owned_row_t *o = &owned[i];
     bool is_new = !i || by_text(o[-1].function, o->function) ||
-                  by_text(o[-1].row.where, o->row.where) ||
-                  by_text(o[-1].row.called, o->row.called);
+                  by_text(o[-1].row.where, o->row.where) || by_text(o[-1].row.shown, o->row.shown);
     if (is_new) {
       rows[merged++] = o->row;
     } else {
