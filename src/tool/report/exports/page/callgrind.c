@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "report/json.h"
+#include "report/exports/command_line.h"
 #include "sonde/status.h"
 
 typedef struct writer {
@@ -22,8 +22,7 @@ static void put_name(writer_t *w, const char *key, uint32_t text) {
   fprintf(w->out, "%s=(%" PRIu32 ")", key, text + 1);
   if (!w->written[text]) {
     fputc(' ', w->out);
-    for (const char *p = w->names.texts.items[text]; *p; p++)
-      fputc(*p == '\n' ? ' ' : *p, w->out);
+    export_line_text(w->names.texts.items[text], w->out);
     if (!*w->names.texts.items[text]) fputs("???", w->out);
   }
   w->written[text] = true;
@@ -72,13 +71,8 @@ static uint64_t add_up(writer_t *w, const page_rows_t *rows, uint64_t sample_ns)
 }
 
 static void put_head(const writer_t *w, const reader_t *reader, uint64_t sum) {
-  const char *argument;
   fputs("# callgrind format\nversion: 1\ncreator: sonde\ncmd:", w->out);
-  for (uint32_t i = 1; (argument = reader_argument(reader, i)); i++) {
-    fputc(' ', w->out);
-    for (; *argument; argument++)
-      fputc(*argument == '\n' ? ' ' : *argument, w->out);
-  }
+  export_command_line(reader, w->out);
   fprintf(w->out,
           "\npositions: line\nevent: ns : CPU time in nanoseconds\nevents: ns\nsummary: %" PRIu64
           "\n\n",

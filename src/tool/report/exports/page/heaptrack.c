@@ -17,6 +17,7 @@
 #include "analysis/malloc/estimate.h"
 #include "analysis/usage.h"
 #include "base/terminal.h"
+#include "report/exports/command_line.h"
 #include "report/exports/page/names.h"
 #include "sonde/status.h"
 
@@ -49,8 +50,7 @@ static void define(writer_t *w) {
   for (; w->texts < n->texts.count; w->texts++) {
     const char *text = n->texts.items[w->texts];
     fprintf(w->out, "s %zx ", strlen(text));
-    for (; *text; text++)
-      fputc(*text == '\n' ? ' ' : *text, w->out);
+    export_line_text(text, w->out);
     fputc('\n', w->out);
   }
   for (; w->frames < n->frames.count; w->frames++) {
@@ -131,13 +131,8 @@ static bool on_event(void *context, const record_event_t *event) {
 }
 
 static void put_head(writer_t *w) {
-  const char *argument;
   fprintf(w->out, "v 10400 3\nX");
-  for (uint32_t i = 1; (argument = reader_argument(w->report->reader, i)); i++) {
-    fputc(' ', w->out);
-    for (; *argument; argument++)
-      fputc(*argument == '\n' ? ' ' : *argument, w->out);
-  }
+  export_command_line(w->report->reader, w->out);
   fprintf(w->out, "\nI %x 0\n", PAGE_BYTES);
 }
 
