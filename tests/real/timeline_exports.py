@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The exports with times: firefox, speedscope, callgrind and heaptrack. Their totals are those of `sonde report`, by
-heaptrack_print and callgrind_annotate where these are installed."""
+"""The exports with times: firefox, speedscope, callgrind, heaptrack and massif. Their totals are those of
+`sonde report`, by heaptrack_print, callgrind_annotate and ms_print where these are installed."""
 import functools
 import gzip
 import json
@@ -11,22 +11,10 @@ import shutil
 import subprocess
 
 from helpers import check, fresh, needs_agent, output_of, record, report, run_cases, skip, sonde, try_sonde
+from shared.timeline import PROGRAM
 
 needs_agent()
 
-PROGRAM = """
-import hashlib, json, threading, time
-lock, data = threading.Lock(), []
-def worker(n):
-    for i in range(15):
-        with lock:
-            data.append(json.dumps({"a": list(range(2000)), "n": n}))
-            time.sleep(0.005)
-        hashlib.sha256(b"x" * 3000000).hexdigest()
-threads = [threading.Thread(target=worker, args=(i,)) for i in range(3)]
-for t in threads: t.start()
-for t in threads: t.join()
-"""
 
 
 @functools.cache
@@ -136,10 +124,53 @@ def heaptrack():
         check(abs(figure(what) - amount["bytes"]) <= amount["bytes"] * 0.01 + 1, (what, amount, told))
 
 
+def massif_trees(text):
+    """Of each snapshot its fields, and its tree as lists of bytes and children."""
+    for part in re.split(r"^snapshot=", text, flags=re.M)[1:]:
+        fields = dict(re.findall(r"^(\w+)=(\w+)$", part, re.M))
+        lines = [(int(n), int(size), len(indent)) for indent, n, size in re.findall(r"^( *)n(\d+): (\d+) ", part, re.M)]
+
+        def node(at=iter(lines), depth=0):
+            count, size, indent = next(at)
+            check(indent == depth, part[:300])
+            return size, [node(at, depth + 1) for _ in range(count)]
+
+        yield fields, node() if lines else None
+
+
+def massif_sums(node):
+    """A node has no less than its children have."""
+    check(sum(size for size, _ in node[1]) <= node[0], node[0])
+    for child in node[1]:
+        massif_sums(child)
+
+
+def massif():
+    path = exported("massif")
+    malloc = report(recorded())["malloc"]
+    snapshots = list(massif_trees(pathlib.Path(path).read_text()))
+    peaks = [fields for fields, _ in snapshots if fields["heap_tree"] == "peak"]
+    check([int(p["mem_heap_B"]) for p in peaks] == [malloc["peak"]["bytes"]], (peaks, malloc["peak"]))
+    check(int(snapshots[-1][0]["mem_heap_B"]) == malloc["live"]["bytes"], (snapshots[-1][0], malloc["live"]))
+    check(len(snapshots) > 50 and max(int(f["mem_heap_B"]) for f, _ in snapshots) == malloc["peak"]["bytes"], len(snapshots))
+    times = [int(fields["time"]) for fields, _ in snapshots]
+    check(times == sorted(times), times)
+    for fields, tree in snapshots:
+        if tree:
+            check(tree[0] == int(fields["mem_heap_B"]), (fields, tree[0]))
+            massif_sums(tree)
+    if not shutil.which("ms_print"):
+        skip("ms_print is not installed")
+    run = subprocess.run(["ms_print", path], capture_output=True, text=True, check=False)
+    check(run.returncode == 0 and not run.stderr, run.stderr[:500])
+    totals = [int(n.replace(",", "")) for n in re.findall(r"^ *\d+ +[\d,]+ +([\d,]+) +[\d,]+ +0 +0$", run.stdout, re.M)]
+    check(totals == [int(fields["mem_heap_B"]) for fields, _ in snapshots], totals)
+
+
 def refusals():
     """A format without data is a valid, empty file; a wrong format is refused."""
     run = try_sonde("export", "--as", "firefoxx", recorded())
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, speedscope, callgrind, heaptrack, refusals])
+run_cases([firefox, speedscope, callgrind, heaptrack, massif, refusals])

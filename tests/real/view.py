@@ -13,24 +13,12 @@ import subprocess
 
 from helpers import (SONDE, WORK, check, children_of, compile_c, free_port, fresh, needs, needs_agent, record,
                      run_cases, skip, sonde, start_record, try_sonde, until, until_asleep)
+from shared.timeline import PROGRAM
 
 needs_agent()
 
 PAGE = os.path.join(os.environ["SONDE_SOURCE"], "page")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PROGRAM = """
-import hashlib, json, threading, time
-lock, data = threading.Lock(), []
-def worker(n):
-    for i in range(15):
-        with lock:
-            data.append(json.dumps({"a": list(range(2000)), "n": n}))
-            time.sleep(0.005)
-        hashlib.sha256(b"x" * 3000000).hexdigest()
-threads = [threading.Thread(target=worker, args=(i,)) for i in range(3)]
-for t in threads: t.start()
-for t in threads: t.join()
-"""
 HOSTILE = "\"'><img src=x onerror=alert(1)>&lt;</script><script>alert(2)</script>"
 
 

@@ -35,8 +35,8 @@ enum {
 
 static const cli_option_t options[] = {
     {KEY_AS, "as",
-     "FORMAT:collapsed|pprof|firefox|speedscope|callgrind|heaptrack|chrome-trace|calls|sarif|csv|"
-     "xcprivacy",
+     "FORMAT:collapsed|pprof|firefox|speedscope|callgrind|heaptrack|massif|chrome-trace|calls|"
+     "sarif|csv|xcprivacy",
      "collapsed (default): stacks with weights, for flame graphs\n"
      "pprof: a gzipped profile for pprof\n"
      "firefox: samples, waits, stalls, markers and blocks with their times, for "
@@ -44,6 +44,7 @@ static const cli_option_t options[] = {
      "speedscope: samples of each thread in the order of time\n"
      "callgrind: CPU time by line and call, for KCachegrind and callgrind_annotate\n"
      "heaptrack: every allocation and free, for heaptrack_gui and heaptrack_print\n"
+     "massif: the live heap over time with call trees, for ms_print and massif-visualizer\n"
      "chrome-trace: traced calls, for Perfetto and speedscope\n"
      "calls: traced calls as text, a line each: depth, duration, start and name\n"
      "sarif: audited calls, for code scanners; csv: the same as a table\n"
@@ -241,10 +242,11 @@ int verb_export(int argc, char **argv) {
       request.timeline = export_timeline_format(parser.value);
       if (!request.chrome && !request.audit && !request.pprof && !request.timeline &&
           strcmp(parser.value, "collapsed"))
-        return cli_wrong_use(&usage,
-                             "the formats are collapsed, pprof, firefox, speedscope, callgrind, "
-                             "heaptrack, chrome-trace, calls, sarif, csv and xcprivacy, not '%s'",
-                             parser.value);
+        return cli_wrong_use(
+            &usage,
+            "the formats are collapsed, pprof, firefox, speedscope, callgrind, "
+            "heaptrack, massif, chrome-trace, calls, sarif, csv and xcprivacy, not '%s'",
+            parser.value);
       break;
     case KEY_LEAST:
       if (parse_duration(parser.value, &request.calls.min_ns)) break;

@@ -10,7 +10,9 @@
 #include "report/exports/page/callgrind.h"
 #include "report/exports/page/firefox.h"
 #include "report/exports/page/heaptrack.h"
+#include "report/exports/page/massif.h"
 #include "report/exports/page/speedscope.h"
+#include "sonde/status.h"
 
 enum {
 #define FORMAT_ENUM(key, word, binary) FORMAT_##key,
@@ -56,9 +58,12 @@ static int write_format(timeline_t *t, const page_source_t *source, int format, 
                                      : callgrind_write(source, sample_ns(t), out);
 }
 
-static int export_heaptrack(report_t *report, FILE *out) {
+/* A format of allocations alone, with a pass of its own. */
+static int export_allocations(report_t *report, int format, FILE *out) {
   report->names = frame_names_new(report->reader, report->naming);
-  int status = report->names ? heaptrack_write(report, out) : -1;
+  int status = !report->names            ? SONDE_ENOMEM
+               : format == FORMAT_MASSIF ? massif_write(report, out)
+                                         : heaptrack_write(report, out);
   frame_names_free(report->names);
   return status < 0 ? message_fail("out of memory") : CLI_DONE;
 }
@@ -67,7 +72,8 @@ int export_timeline(report_t *report, const char *format, FILE *out) {
   int number = number_of(format);
   if (formats[number].is_binary && isatty(fileno(out)))
     return message_fail("this format is binary; write it to a file with -o");
-  if (number == FORMAT_HEAPTRACK) return export_heaptrack(report, out);
+  if (number == FORMAT_HEAPTRACK || number == FORMAT_MASSIF)
+    return export_allocations(report, number, out);
   timeline_t *timeline = calloc(1, sizeof *timeline);
   page_source_t source;
   if (!timeline) return message_fail("out of memory");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exports that need times: the Firefox Profiler, speedscope, callgrind and heaptrack.
+ * The exports that need times: the Firefox Profiler, speedscope, callgrind, heaptrack and
+ * massif.
  */
 #ifndef SONDE_CLI_COMMON_EXPORT_TIMELINE_H
 #define SONDE_CLI_COMMON_EXPORT_TIMELINE_H
@@ -15,7 +16,8 @@
   X(FIREFOX, "firefox", true)                                                                      \
   X(SPEEDSCOPE, "speedscope", false)                                                               \
   X(CALLGRIND, "callgrind", false)                                                                 \
-  X(HEAPTRACK, "heaptrack", false)
+  X(HEAPTRACK, "heaptrack", false)                                                                 \
+  X(MASSIF, "massif", false)
 
 /* "firefox" for that word; NULL: not one of these formats. */
 const char *export_timeline_format(const char *word);
