@@ -44,7 +44,7 @@ struct capture_thread {
 _Static_assert(sizeof(capture_thread_t) <= THREAD_STATE_BYTES,
                "a thread's state has outgrown its bound");
 
-#if defined(__APPLE__)
+#if defined(SLOT_BY_CALL)
 #define thread_state_current ((capture_thread_t *)os_thread_slot(SLOT_THREAD_STATE))
 #else
 extern __thread capture_thread_t *thread_state_current SLOT_MODEL;

@@ -38,7 +38,7 @@ struct calls {
   call_t root;  /* sp: UINT64_MAX */
 };
 
-#if defined(__APPLE__)
+#if defined(SLOT_BY_CALL)
 #define call_stack_own ((call_stack_t *)os_thread_slot(SLOT_CALL_STACK))
 #else
 extern __thread call_stack_t *call_stack_own SLOT_MODEL;

@@ -93,6 +93,12 @@ writer_t *writer_enter_slow(void) {
     if (!writer_on_fork || !writer_on_fork()) return NULL;
     g = writer_global;
   }
+#if defined(SONDE_ATTACHED)
+  if (!os_thread_slots_claim()) {
+    writer_lost_event(g->control);
+    return NULL;
+  }
+#endif
   pid_t self = os_tid();
   writer_t *w = reclaim(g, self);
   if (!w) w = make(g);

@@ -71,7 +71,7 @@ typedef struct writer {
   uint32_t predicted[WRITER_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 
-#if defined(__APPLE__)
+#if defined(SLOT_BY_CALL)
 #define writer_tls ((writer_t *)os_thread_slot(SLOT_WRITER))
 #else
 extern __thread writer_t *writer_tls SLOT_MODEL;

@@ -68,7 +68,7 @@ static struct {
   void *context;
 } monitor;
 
-#if defined(__APPLE__)
+#if defined(SLOT_BY_CALL)
 #define own_entry ((monitored_t *)os_thread_slot(SLOT_ITERATION))
 #else
 extern __thread monitored_t *own_entry SLOT_MODEL;

@@ -119,7 +119,7 @@ typedef struct trace_gate {
 
 /* NULL: trace_prepare was not called. */
 extern HIDDEN trace_gate_t *trace_gate;
-#if defined(__APPLE__)
+#if defined(SLOT_BY_CALL)
 #define trace_tls ((trace_thread_t *)os_thread_slot(SLOT_TRACE))
 #else
 extern __thread trace_thread_t *trace_tls SLOT_MODEL;

@@ -5,6 +5,7 @@
  */
 #include <elf.h>
 
+#include "arch/arch.h"
 #include "os/os.h"
 #include "base/text.h"
 
@@ -20,13 +21,19 @@ static uint64_t address_on_initial_stack(void) {
   return 0;
 }
 
+/* An address among the thread's variables. */
+#if defined(SONDE_ATTACHED)
+static uint64_t address_of_variables(void) { return arch_thread_pointer(); }
+#else
 static __thread char thread_variable __attribute__((tls_model("initial-exec")));
+static uint64_t address_of_variables(void) { return (uint64_t)(uintptr_t)&thread_variable; }
+#endif
 
 /* The 128 MB below the initial thread's stack are unmapped (arch/x86/mm/mmap.c). For any other
  * thread the C library places the thread's variables at the top of its stack. Memory of the same
  * mapping beyond them is not part of the stack: the kernel has merged two mappings. */
 bool os_thread_stack(uint64_t *low, uint64_t *high) {
-  uint64_t start, end, variable = (uint64_t)(uintptr_t)&thread_variable;
+  uint64_t start, end, variable = address_of_variables();
   bool is_initial = os_tid() == os_pid();
   int maps = os_mappings_open();
   if (maps < 0) return false;
