@@ -61,6 +61,11 @@ SONDE_API pid_t sonde_main_thread(void);
  * place with the calling thread's own handle. */
 SONDE_API pid_t sonde_thread_of_pthread(pthread_t thread);
 
+/* Returns the id of the thread of this process with the Mach port PORT (mach_thread_self,
+ * pthread_mach_thread_np, task_threads), whose rights stay as they are; SONDE_ENOTHREAD if PORT is
+ * not such a port; SONDE_EUNSUPPORTED except on Apple's systems. */
+SONDE_API pid_t sonde_thread_of_mach_port(uint32_t port);
+
 /* Finds the threads named NAME (as set by pthread_setname_np or prctl: its first 15 bytes). Writes
  * at most MAX ids and returns the total number, which may be 0; or SONDE_EUNSUPPORTED,
  * SONDE_EINVAL. */

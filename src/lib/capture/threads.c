@@ -91,11 +91,16 @@ int sonde_thread(pid_t tid, sonde_thread_t *thread) {
 
 pid_t sonde_main_thread(void) { return os_main_thread(); }
 
-pid_t sonde_thread_of_pthread(pthread_t thread) {
-  pid_t tid = os_thread_of_handle((uint64_t)thread);
+static pid_t living(pid_t tid) {
   if (tid < 0) return status_of(tid);
   return os_thread_alive(tid) ? tid : SONDE_ENOTHREAD;
 }
+
+pid_t sonde_thread_of_pthread(pthread_t thread) {
+  return living(os_thread_of_handle((uint64_t)thread));
+}
+
+pid_t sonde_thread_of_mach_port(uint32_t port) { return living(os_thread_of_port(port)); }
 
 /* ---- one thread ----------------------------------------------------------------------------- */
 

@@ -135,6 +135,10 @@ static void check_ids(pthread_t waiting) {
   uint64_t id = 0;
   check(sonde_threads_named("waiting", tids, 4) == 1, "a thread by its name");
   check(tids[0] == sonde_thread_of_pthread(waiting), "and by its handle");
+  check(tids[0] == sonde_thread_of_mach_port(pthread_mach_thread_np(waiting)), "and by its port");
+  check(sonde_thread_of_mach_port(0) == SONDE_ENOTHREAD &&
+            sonde_thread_of_mach_port(0x203) == SONDE_ENOTHREAD,
+        "what is no port of a thread is refused");
   check(pthread_threadid_np(waiting, &id) == 0 && (pid_t)id == tids[0], "the id is the system's");
   pthread_threadid_np(NULL, &id);
   check(sonde_main_thread() == (pid_t)id, "the main thread is known");

@@ -173,11 +173,14 @@ int os_thread_read(int folder, pid_t tid, os_thread_t *out) {
   return 0;
 }
 
-pid_t os_thread_of_handle(uint64_t handle) {
-  thread_act_t port =
-      pthread_mach_thread_np((pthread_t)handle); /* this function returns no right */
+pid_t os_thread_of_port(uint32_t port) {
   uint64_t id;
   return port != MACH_PORT_NULL && identify(port, &id, NULL) ? (pid_t)(id & INT32_MAX) : -ESRCH;
+}
+
+/* pthread_mach_thread_np returns no right. */
+pid_t os_thread_of_handle(uint64_t handle) {
+  return os_thread_of_port(pthread_mach_thread_np((pthread_t)handle));
 }
 
 int64_t os_thread_cpu_ns(pid_t tid) {

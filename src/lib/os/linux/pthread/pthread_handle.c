@@ -38,3 +38,8 @@ pid_t os_thread_of_handle(uint64_t handle) {
   if (place == 0) return -ENOSYS;
   return read_id(handle, place, &id) && id > 0 ? id : -ESRCH;
 }
+
+pid_t os_thread_of_port(uint32_t port) {
+  (void)port;
+  return -ENOSYS;
+}
