@@ -13,11 +13,24 @@
 
 #include <cmocka.h>
 
-#include "target/jit.h"
+#include "target/jit/parse.h"
 
-static const char *name_at(const jit_t *jit, uint64_t address) {
+static const char *name_at(jit_t *jit, uint64_t address) {
   const jit_symbol_t *symbol = jit_find(jit, address);
   return symbol ? symbol->name : "";
+}
+
+static size_t parse_map(jit_t *jit, const char *text, size_t size) {
+  return jit_parse_perf_map(&(jit_parse_t){0}, jit, text, size);
+}
+
+/* Reads a dump as a file is read: from one offset to the next. */
+static void parse_dump(jit_t *jit, const uint8_t *bytes, size_t size) {
+  jit_parse_t state = {0};
+  uint32_t pid;
+  uint64_t at = size >= JIT_HEADER_BYTES ? jit_parse_header(&state, bytes, &pid) : 0, done = at;
+  for (; done && at < size; at += done)
+    done = jit_parse_records(&state, jit, bytes + at, size - at);
 }
 
 static void perf_map_is_read(void **state) {
@@ -28,10 +41,9 @@ static void perf_map_is_read(void **state) {
                              "1010 8 published later\n"
                              "ffffffffffffffff 20 wraps\n"
                              "5000 10 still being writ";
-  jit_t *jit = jit_new("map");
+  jit_t *jit = jit_new();
   (void)state;
-  assert_true(jit_parse_perf_map(jit, text, sizeof text - 1));
-  jit_sort(jit);
+  assert_int_equal(parse_map(jit, text, sizeof text - 1), strrchr(text, '\n') + 1 - text);
   assert_string_equal(name_at(jit, 0x1000), "first function");
   assert_string_equal(name_at(jit, 0x100f), "first function");
   assert_string_equal(name_at(jit, 0x1010), "published later");
@@ -47,14 +59,13 @@ static void perf_map_is_read(void **state) {
 /* Code that is large holds any number of places where smaller code was before or is now. */
 static void many_within_one(void **state) {
   char line[64];
-  jit_t *jit = jit_new("map");
+  jit_t *jit = jit_new();
   (void)state;
-  assert_true(jit_parse_perf_map(jit, line, (size_t)sprintf(line, "10000 10000 large\n")));
+  parse_map(jit, line, (size_t)sprintf(line, "10000 10000 large\n"));
   for (unsigned i = 0; i < 1000; i++) {
     int size = sprintf(line, "%x 8 small\n", 0x10000 + i * 16);
-    assert_true(jit_parse_perf_map(jit, line, (size_t)size));
+    parse_map(jit, line, (size_t)size);
   }
-  jit_sort(jit);
   assert_string_equal(name_at(jit, 0x10007), "small");
   assert_string_equal(name_at(jit, 0x13e78), "large"); /* between the last two */
   assert_string_equal(name_at(jit, 0x1ffff), "large");
@@ -89,13 +100,70 @@ static void dump_is_read(void **state) {
   uint8_t bytes[2048];
   size_t size = build_dump(bytes);
   (void)state;
-  jit_t *jit = jit_new("dump");
-  assert_true(jit_parse_dump(jit, bytes, size - 0x20)); /* the last code is not written yet */
-  jit_sort(jit);
+  jit_t *jit = jit_new();
+  parse_dump(jit, bytes, size - 0x20); /* the last code is not written yet */
   assert_string_equal(name_at(jit, 0x1000), "three");
   assert_string_equal(name_at(jit, 0x203f), "two");
   assert_string_equal(name_at(jit, 0x3010), "one");
   assert_string_equal(name_at(jit, 0x2040), "");
+  jit_close(jit);
+}
+
+typedef struct seen {
+  unsigned count;
+  uint64_t earliest_ns, latest_ns;
+} seen_t;
+
+static void see(void *context, jit_symbol_t *symbol) {
+  seen_t *seen = context;
+  seen->count++;
+  if (symbol->latest_ns < seen->latest_ns) return;
+  seen->earliest_ns = symbol->earliest_ns;
+  seen->latest_ns = symbol->latest_ns;
+}
+
+/* A map has the times of the reading, a dump its own. */
+static void every_code_has_its_time(void **state) {
+  static const char first[] = "1000 20 old\n", second[] = "1000 10 new\n";
+  uint8_t bytes[2048];
+  size_t size = build_dump(bytes);
+  jit_t *jit = jit_new();
+  seen_t seen = {0};
+  (void)state;
+  jit_set_times(jit, 0, 100);
+  parse_map(jit, first, sizeof first - 1);
+  jit_set_times(jit, 100, 200);
+  parse_map(jit, second, sizeof second - 1);
+  jit_find_all(jit, 0x1008, see, &seen);
+  assert_int_equal(seen.count, 2);
+  assert_int_equal(seen.earliest_ns, 100);
+  assert_int_equal(seen.latest_ns, 200);
+  jit_clear(jit);
+  *(uint64_t *)(void *)(bytes + 40 + 8) = 777; /* of the first record */
+  parse_dump(jit, bytes, size);
+  const jit_symbol_t *moved = jit_find(jit, 0x3000);
+  assert_string_equal(moved->name, "one");
+  seen = (seen_t){0};
+  jit_find_all(jit, 0x1000, see, &seen);
+  assert_int_equal(seen.count, 2);
+  assert_int_equal(seen.earliest_ns, 777);
+  assert_int_equal(seen.latest_ns, 777);
+  jit_close(jit);
+}
+
+/* A line that is longer than a piece of the file is skipped, also when it comes in parts. */
+static void long_lines_are_skipped(void **state) {
+  static char text[JIT_PIECE_BYTES];
+  static const char rest[] = "1000 10 part of it\n2000 10 next\n";
+  jit_parse_t parse = {0};
+  jit_t *jit = jit_new();
+  (void)state;
+  memset(text, 'x', sizeof text);
+  memcpy(text, "3000 10 ", 8);
+  assert_int_equal(jit_parse_perf_map(&parse, jit, text, sizeof text), sizeof text);
+  assert_int_equal(jit_parse_perf_map(&parse, jit, rest, sizeof rest - 1), sizeof rest - 1);
+  assert_int_equal(jit_count(jit), 1);
+  assert_string_equal(name_at(jit, 0x2000), "next");
   jit_close(jit);
 }
 
@@ -113,10 +181,9 @@ static void damage_does_no_harm(void **state) {
     memcpy(bytes, good, length);
     for (int i = rand() % 6; i > 0 && length; i--)
       bytes[(size_t)rand() % length] = (uint8_t)rand();
-    jit_t *jit = jit_new("damaged");
-    assert_true(jit_parse_dump(jit, bytes, length));
-    assert_true(jit_parse_perf_map(jit, (const char *)bytes, length));
-    jit_sort(jit);
+    jit_t *jit = jit_new();
+    parse_dump(jit, bytes, length);
+    parse_map(jit, (const char *)bytes, length);
     jit_find(jit, (uint64_t)rand());
     jit_close(jit);
     free(bytes);
@@ -125,10 +192,9 @@ static void damage_does_no_harm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(perf_map_is_read),
-      cmocka_unit_test(many_within_one),
-      cmocka_unit_test(dump_is_read),
-      cmocka_unit_test(damage_does_no_harm),
+      cmocka_unit_test(perf_map_is_read),       cmocka_unit_test(many_within_one),
+      cmocka_unit_test(dump_is_read),           cmocka_unit_test(every_code_has_its_time),
+      cmocka_unit_test(long_lines_are_skipped), cmocka_unit_test(damage_does_no_harm),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 #include "cli/linux/doctor.h"
 #include "report/json.h"
 #include "report/stacks/stacks.h"
-#include "target/jit.h"
+#include "target/jit/live.h"
 #include "target/modules.h"
 #include "target/python/python.h"
 
@@ -99,11 +99,16 @@ static bool makes_code(const target_t *target) {
 
 static void check_jit(doctor_t *doctor) {
   if (!makes_code(doctor->target)) return;
-  jit_t *jit = jit_open(doctor->target);
+  jit_live_t jit;
+  jit_live_open(&jit, doctor->target);
   const char *exe = doctor->target->exe ? doctor->target->exe : "";
-  if (jit)
+  if (jit.codes)
     doctor_add(doctor, VERDICT_GOOD, NULL, "code generated at run time is named by %s",
-               jit_source(jit));
+               jit.files.path);
+  else if (jit.files.problem)
+    doctor_add(doctor, VERDICT_LIMITED, NULL,
+               "code generated at run time has no names: %s is not used: %s", jit.files.path,
+               jit.files.problem);
   else if (strstr(exe, "node"))
     doctor_add(doctor, VERDICT_LIMITED, "node --perf-basic-prof …",
                "code generated at run time has no names: the program writes no perf map");
@@ -115,7 +120,7 @@ static void check_jit(doctor_t *doctor) {
                "code generated at run time has no names: the program writes no perf map "
                "(/tmp/perf-%d.map) and no jitdump file",
                doctor->target->pid);
-  jit_close(jit);
+  jit_live_close(&jit);
 }
 
 static void check_python(doctor_t *doctor) {

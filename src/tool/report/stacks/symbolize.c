@@ -6,6 +6,7 @@
  * A return address is looked up at the byte before it, which is part of the call. The innermost pc
  * and an interrupted pc are looked up as they are.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,15 +14,16 @@
 #include "base/hash.h"
 #include "report/stacks/stacks.h"
 #include "symbol/python.h"
-#include "target/jit.h"
+#include "target/jit/live.h"
 #include "target/python/python.h"
 
 struct stack_symbolizer {
   target_t *target;
   stack_symbolizer_options_t options;
   symbolizer_t *files;
-  jit_t *jit; /* generated code; opened on first use */
+  jit_live_t jit; /* generated code; opened on first use */
   bool jit_tried;
+  char why[PATH_MAX + 128];  /* why it is not used */
   symbol_module_t **modules; /* by index of the target's modules; NULL: not opened yet */
   symbolized_pc_t **pcs;
   size_t count, capacity;
@@ -54,7 +56,7 @@ void stack_symbolizer_free(stack_symbolizer_t *symbolizer) {
   free(symbolizer->pcs);
   hash_free(&symbolizer->index);
   free(symbolizer->modules);
-  jit_close(symbolizer->jit);
+  if (symbolizer->jit_tried) jit_live_close(&symbolizer->jit);
   if (symbolizer->files) symbolizer_free(symbolizer->files);
   free(symbolizer);
 }
@@ -92,18 +94,28 @@ static bool is_system(const stack_symbolizer_t *symbolizer, const module_t *modu
          system_is(symbolizer->options.system, target->exe, module->path);
 }
 
+/* Why generated code has no name. The text is valid as long as the symbolizer. */
+static const char *why_unnamed(stack_symbolizer_t *symbolizer) {
+  const jit_live_t *jit = &symbolizer->jit;
+  if (jit->codes) return "generated code that its perf map does not name";
+  if (!jit->files.problem) return "generated code without a perf map";
+  snprintf(symbolizer->why, sizeof symbolizer->why, "generated code; %s is not used: %s",
+           jit->files.path, jit->files.problem);
+  return symbolizer->why;
+}
+
 static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
-  if (!symbolizer->jit_tried) symbolizer->jit = jit_open(symbolizer->target);
+  jit_live_t *jit = &symbolizer->jit;
+  if (!symbolizer->jit_tried) jit_live_open(jit, symbolizer->target);
   symbolizer->jit_tried = true;
   const jit_symbol_t *symbol =
-      symbolizer->jit ? jit_find(symbolizer->jit, named->exact ? named->pc : named->pc - 1) : NULL;
-  named->why = symbolizer->jit ? "generated code that its perf map does not name"
-                               : "generated code without a perf map";
+      jit->codes ? jit_find(jit->codes, named->exact ? named->pc : named->pc - 1) : NULL;
+  named->why = why_unnamed(symbolizer);
   if (!symbol) return;
   named->functions = calloc(1, sizeof *named->functions);
   if (!named->functions) return;
   named->count = 1;
-  named->source = jit_source(symbolizer->jit);
+  named->source = jit->files.path;
   named->functions[0] = (symbol_frame_t){.function = symbol->name,
                                          .raw = symbol->name,
                                          .has_offset = true,
