@@ -27,7 +27,7 @@ EXTENDED = {
     44: "process_time", 45: "usage", 46: "wall", 47: "wall_thread", 48: "audit", 49: "audit", 50: "syscall",
     51: "coverage", 64: "crash", 65: "crash_thread"}
 TABLES = {1: "process", 2: "image", 3: "unloaded", 4: "thread", 5: "frame", 6: "node", 16: "frame", 17: "tracer",
-          18: "seccomp", 19: "patched", 24: "frame", 48: "policy", 49: "policy_text", 50: "audited"}
+          18: "seccomp", 19: "patched", 24: "frame", 25: "code", 48: "policy", 49: "policy_text", 50: "audited"}
 
 
 def _section(title):
@@ -80,7 +80,7 @@ def _every_table():
               3: _number(1, 5), 4: _number(STREAM, 1, 0, 0) + _string(b"thread"), 5: _number(FRAME, 7, 1, 0),
               6: _number(1, 0, FRAME), 16: _number(FRAME) + _string(b"-[A b]"), 17: _number(2, 1),
               18: _number(0, 1, 0) + _string(b"read"), 19: _number(0, 3), 24: _number(FRAME, 0, 12) + _string(b"f") + _string(b"f.c"),
-              48: BODY, 49: b"text: 1\n", 50: _number(0, 1)}
+              25: _number(16, 8, 0, 1, 0, 0) + _string(b"JS:*f /f.js:1:2"), 48: BODY, 49: b"text: 1\n", 50: _number(0, 1)}
     assert set(bodies) == _kinds("Records of tables"), set(bodies) ^ _kinds("Records of tables")
     return b"".join(_table(kind, bodies[kind]) for kind in sorted(bodies))
 

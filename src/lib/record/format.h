@@ -356,24 +356,27 @@ typedef enum stall_ending {
 
 /* One byte of type, varint length of the body, body. Unknown types are skipped. */
 typedef enum table_type {
-  TABLE_NONE = 0,         /* the end of the committed records */
-  TABLE_PROCESS = 1,      /* pid, then strings to the end: executable, arguments */
-  TABLE_IMAGE = 2,        /* id, time, start, end, slide, build-id string, path string */
-  TABLE_UNLOADED = 3,     /* image id, time */
-  TABLE_THREAD = 4,       /* stream of its events, tid, time, level, name string */
-  TABLE_FRAME = 5,        /* id, pc, image id (0: none), flags */
-  TABLE_NODE = 6,         /* id, parent id, frame id */
-  TABLE_FRAME_NAME = 16,  /* frame id, name string: the name of its calls */
-  TABLE_TRACER = 17,      /* cost of tracing a call: in total, and inside it; clock units * 256 */
-  TABLE_SECCOMP = 18,     /* a seccomp filter that the program installed: agent/seccomp.c */
-  TABLE_PATCHED = 19,     /* why functions are not patched (MOVE_…), 0: they are; their number */
-  TABLE_FUNCTIONS = 24,   /* frame id, then its functions: names and lines, of sonde pack --names */
+  TABLE_NONE = 0,        /* the end of the committed records */
+  TABLE_PROCESS = 1,     /* pid, then strings to the end: executable, arguments */
+  TABLE_IMAGE = 2,       /* id, time, start, end, slide, build-id string, path string */
+  TABLE_UNLOADED = 3,    /* image id, time */
+  TABLE_THREAD = 4,      /* stream of its events, tid, time, level, name string */
+  TABLE_FRAME = 5,       /* id, pc, image id (0: none), flags */
+  TABLE_NODE = 6,        /* id, parent id, frame id */
+  TABLE_FRAME_NAME = 16, /* frame id, name string: the name of its calls */
+  TABLE_TRACER = 17,     /* cost of tracing a call: in total, and inside it; clock units * 256 */
+  TABLE_SECCOMP = 18,    /* a seccomp filter that the program installed: agent/seccomp.c */
+  TABLE_PATCHED = 19,    /* why functions are not patched (MOVE_…), 0: they are; their number */
+  TABLE_FUNCTIONS = 24,  /* frame id, then its functions: names and lines, of sonde pack --names */
+  TABLE_CODE = 25, /* generated code: address, size, earliest, latest, number, flags, name string */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
   TABLE_AUDITED = 50,     /* number of a function; 1 if it is hooked */
 } table_type_t;
 
 #define FUNCTION_INLINED 1u /* of a function in TABLE_FUNCTIONS: into the next one */
+
+#define CODE_EXACT_TIME 1u /* of TABLE_CODE: the time is the compiler's own */
 
 #define FRAME_EXACT      1u /* the pc itself, not a return address */
 #define FRAME_TRAMPOLINE 2u /* a frame of sonde's own between a function and its caller */

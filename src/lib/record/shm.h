@@ -19,8 +19,9 @@
 #include "hook/move.h"
 #include "os/os.h"
 #include "record/format.h"
-#include "record/shm_audit.h"
-#include "record/shm_loops.h"
+#include "record/shared/audit.h"
+#include "record/shared/code.h"
+#include "record/shared/loops.h"
 #include "record/thread_table.h"
 
 #define SHM_MAGIC    UINT64_C(0x3163732d65646e73) /* "snde-sc1" */
@@ -114,6 +115,7 @@ typedef struct shm_control {
   uint8_t slot_class[SHM_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
   shm_loops_t stall;
   shm_audit_t audit;
+  shm_code_t code;
   shm_threads_t threads;
 } shm_control_t;
 

@@ -60,6 +60,8 @@ bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags) {
   table_body_value(&b, pc);
   table_body_value(&b, image);
   table_body_value(&b, flags);
+  shm_control_t *control = image ? NULL : writer_control();
+  if (control) shm_code_add(&control->code, pc);
   return write_body(TABLE_FRAME, &b);
 }
 

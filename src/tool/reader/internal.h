@@ -62,6 +62,11 @@ struct reader {
   ARRAY(frame_text_t) frame_texts;
   ARRAY(frame_functions_t) frame_functions;
   ARRAY(record_function_t) functions;
+  ARRAY(record_code_t) codes;
+  /* NULL: no address had two codes */
+  struct code_times *code_times;
+  /* of items that the reader adds; 0: none yet */
+  uint32_t next_frame, next_node;
   /* the id of sonde's agent among the images; 0: none */
   uint32_t agent;
   /* of TABLE_TRACER, in units of the clock */
@@ -102,5 +107,20 @@ bool reader_chunk(chunk_buffer_t *buffer, chunk_header_t *header, const uint8_t 
 
 /* Reads all table chunks. 0 or SONDE_ENOMEM. */
 int reader_tables(reader_t *reader);
+
+/* Copies N bytes and adds a 0. The reader owns the copy, which is aligned. NULL: out of memory. */
+void *reader_keep(reader_t *reader, const void *data, uint64_t n);
+
+/* Adds an item to the tables, with an id that none has. 0: out of memory or ids. */
+uint32_t reader_add_frame(reader_t *reader, const record_frame_t *frame);
+uint32_t reader_add_node(reader_t *reader, uint32_t parent, uint32_t frame);
+
+/* Names the frames in generated code, after reader_tables: 0 or SONDE_ENOMEM. If an address had
+ * several codes, it adds a stack for each time that events need, so this reads all events. */
+int reader_name_code(reader_t *reader);
+void reader_free_code(reader_t *reader);
+
+/* The stack that STACK was at TIME, with the names of that time. Only if `code_times` is set. */
+uint32_t reader_stack_then(const reader_t *reader, uint32_t stack, uint64_t time);
 
 #endif

@@ -170,6 +170,8 @@ static inline bool decode(merge_t *m, decoder_t *d) {
   default: return bad(m, d);
   }
   e->stack = get_stack(d, &p, head);
+  if (__builtin_expect(m->reader->code_times != NULL, 0))
+    e->stack = reader_stack_then(m->reader, e->stack, e->time);
   if (__builtin_expect(p > d->end, 0)) return bad(m, d);
   d->p = p;
   d->behind++;

@@ -355,6 +355,7 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
     }
     select_chunks(r);
     status = reader_tables(r);
+    if (status == 0) status = reader_name_code(r);
   }
   if (status < 0) snprintf(error, error_size, "%s", sonde_strerror(status));
   return status;
@@ -430,6 +431,7 @@ void reader_close(reader_t *r) {
   free(r->frame_texts.items);
   free(r->frame_functions.items);
   free(r->functions.items);
+  reader_free_code(r);
   hash_free(&r->image_ids);
   hash_free(&r->thread_ids);
   hash_free(&r->frame_ids);

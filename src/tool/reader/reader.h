@@ -71,6 +71,16 @@ typedef struct record_function {
   bool inlined;     /* into the next one */
 } record_function_t;
 
+/* Generated code, of TABLE_CODE: it was put there between the times EARLIEST and LATEST, in ticks.
+ */
+typedef struct record_code {
+  uint64_t address, size, earliest, latest;
+  /* in the order of the file that named it */
+  uint64_t number;
+  record_function_t function;
+  bool has_exact_time;
+} record_code_t;
+
 typedef struct record_frame {
   uint32_t id, image, flags;
   uint64_t pc;
@@ -125,6 +135,7 @@ const record_image_t *reader_images(const reader_t *reader, size_t *count);
 const record_thread_t *reader_threads(const reader_t *reader, size_t *count);
 const record_node_t *reader_nodes(const reader_t *reader, size_t *count);
 const record_frame_t *reader_frames(const reader_t *reader, size_t *count);
+const record_code_t *reader_codes(const reader_t *reader, size_t *count);
 
 /* A definition by a sensor (table types that the reader does not interpret), in file order. */
 typedef struct sensor_record {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "reader/body.h"
+#include "reader/generated_name.h"
 #include "reader/internal.h"
 #include "python/frame_pc.h"
 #include "sonde/status.h"
@@ -55,8 +56,7 @@ static uint32_t get_id(body_t *b) {
   return (uint32_t)value;
 }
 
-/* Copies N bytes and adds a 0. The reader owns the copy. NULL: out of memory. */
-static const char *copy_text(reader_t *r, const uint8_t *data, uint64_t n) {
+void *reader_keep(reader_t *r, const void *data, uint64_t n) {
   text_block_t *block = malloc(sizeof *block + n + 1);
   if (!block) return NULL;
   memcpy(block->text, data, n);
@@ -70,7 +70,7 @@ static const char *copy_text(reader_t *r, const uint8_t *data, uint64_t n) {
 static const char *get_text(reader_t *r, body_t *b, uint32_t *size) {
   uint64_t n;
   const uint8_t *from = body_string(b, &n);
-  const char *text = b->truncated ? NULL : copy_text(r, from, n);
+  const char *text = b->truncated ? NULL : reader_keep(r, from, n);
   if (!text) {
     b->truncated = true;
     return "";
@@ -167,7 +167,7 @@ static int read_node(reader_t *r, body_t *b) {
 
 static int read_sensor_record(reader_t *r, uint8_t type, const body_t *b) {
   uint32_t size = (uint32_t)(b->end - b->p);
-  const char *body = copy_text(r, b->p, size);
+  const char *body = reader_keep(r, b->p, size);
   sensor_record_t *item = body ? ARRAY_ADD(r->sensor_records) : NULL;
   if (!item) return SONDE_ENOMEM;
   *item = (sensor_record_t){.type = type, .body = (const uint8_t *)body, .size = size};
@@ -204,6 +204,35 @@ static int read_functions(reader_t *r, body_t *b) {
   frame_functions_t *item = f.count ? ARRAY_ADD(r->frame_functions) : NULL;
   if (f.count && !item) return SONDE_ENOMEM;
   if (item) *item = f;
+  return 0;
+}
+
+/* The function that a virtual machine's name of code stands for. */
+static record_function_t get_generated(reader_t *r, body_t *b) {
+  generated_name_t name;
+  generated_name(get_text(r, b, NULL), &name);
+  record_function_t function = {.name = reader_keep(r, name.function, name.function_size),
+                                .file =
+                                    name.file_size ? reader_keep(r, name.file, name.file_size) : "",
+                                .line = name.line};
+  if (!function.name || !function.file) b->truncated = true;
+  return function;
+}
+
+static int read_code(reader_t *r, body_t *b) {
+  record_code_t c = {0};
+  c.address = body_number(b);
+  c.size = body_number(b);
+  c.earliest = body_number(b);
+  c.latest = body_number(b);
+  c.number = body_number(b);
+  c.has_exact_time = body_number(b) & CODE_EXACT_TIME;
+  c.function = get_generated(r, b);
+  if (c.size == 0 || c.address + c.size < c.address) b->truncated = true;
+  if (b->truncated) return 0;
+  record_code_t *item = ARRAY_ADD(r->codes);
+  if (!item) return SONDE_ENOMEM;
+  *item = c;
   return 0;
 }
 
@@ -244,6 +273,7 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_NODE: return read_node(r, b);
   case TABLE_FRAME_NAME: return read_named(r, b);
   case TABLE_FUNCTIONS: return read_functions(r, b);
+  case TABLE_CODE: return read_code(r, b);
   case TABLE_TRACER: read_tracer(r, b); return 0;
   case TABLE_PATCHED: read_patched(r, b); return 0;
   default: return read_sensor_record(r, type, b); /* of a sensor, or of a later version */
@@ -311,6 +341,34 @@ int reader_tables(reader_t *r) {
   return status;
 }
 
+/* ---- more items --------------------------------------------------------------------------- */
+
+static uint32_t next_id(const reader_t *r, key_of_t key, size_t count) {
+  uint32_t highest = 0;
+  for (size_t i = 0; i < count; i++)
+    if (key(r, i) > highest) highest = key(r, i);
+  return highest + 1; /* 0: there is none */
+}
+
+uint32_t reader_add_frame(reader_t *r, const record_frame_t *frame) {
+  if (!r->next_frame) r->next_frame = next_id(r, frame_key, r->frames.count);
+  record_frame_t *item = r->next_frame ? ARRAY_ADD(r->frames) : NULL;
+  if (!item) return 0;
+  *item = *frame;
+  item->id = r->next_frame;
+  if (add_id(r, &r->frame_ids, frame_key, frame_hash, r->frames.count - 1) < 0) return 0;
+  return r->next_frame++;
+}
+
+uint32_t reader_add_node(reader_t *r, uint32_t parent, uint32_t frame) {
+  if (!r->next_node) r->next_node = next_id(r, node_key, r->nodes.count);
+  record_node_t *item = r->next_node ? ARRAY_ADD(r->nodes) : NULL;
+  if (!item) return 0;
+  *item = (record_node_t){r->next_node, parent, frame};
+  if (add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1) < 0) return 0;
+  return r->next_node++;
+}
+
 /* ---- queries ------------------------------------------------------------------------------ */
 
 const sensor_record_t *reader_sensor_records(const reader_t *r, size_t *count) {
@@ -340,6 +398,11 @@ const record_node_t *reader_nodes(const reader_t *r, size_t *count) {
 const record_frame_t *reader_frames(const reader_t *r, size_t *count) {
   *count = r->frames.count;
   return r->frames.items;
+}
+
+const record_code_t *reader_codes(const reader_t *r, size_t *count) {
+  *count = r->codes.count;
+  return r->codes.items;
 }
 
 const record_image_t *reader_image(const reader_t *r, uint32_t id) {

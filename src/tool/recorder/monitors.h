@@ -6,9 +6,10 @@
 #ifndef SONDE_RECORDER_MONITORS_H
 #define SONDE_RECORDER_MONITORS_H
 
+#include "recorder/monitor/code_names.h"
 #include "recorder/monitor/cpu_time.h"
 #include "recorder/monitor/stall.h"
-#include "recorder/monitor/usage.h"
+#include "recorder/monitor/usage/usage.h"
 #include "recorder/monitor/wall.h"
 
 typedef struct monitor_options {
@@ -23,6 +24,9 @@ typedef struct monitors {
   wall_monitor_t *wall;
   cpu_time_monitor_t *cpu_time;
   usage_monitor_t *usage;
+  code_names_t *code_names;
+  /* gets lines about missing names */
+  void (*note)(const char *line);
 } monitors_t;
 
 void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,

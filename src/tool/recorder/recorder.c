@@ -33,6 +33,7 @@
 #include "recorder/replace.h"
 #include "recorder/signals.h"
 #include "target/access.h"
+#include "target/jit/runtime.h"
 
 /* How soon it is noticed that a process without the agent executes another program. */
 #define EXEC_POLL_NS UINT64_C(100000000)
@@ -392,6 +393,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
   recorder_t s = {.options = o, .agent_fd = agent_fd};
   set_monitor_options(&s);
   note_address_space();
+  if (o->jit && !jit_runtimes_set()) return fail("cannot set the environment:", strerror(errno));
   if (!launch_fork(&s.child, command, agent, o->coverage))
     return fail("cannot fork:", strerror(errno));
   (void)signal(SIGXFSZ, SIG_IGN);

@@ -54,6 +54,8 @@ typedef struct recorder_options {
   bool coverage;
   /* whether children are recorded too, each into its own file */
   bool follow;
+  /* virtual machines are to write perf maps */
+  bool jit;
   /* of the file system, which stay free; RECORDING_KEEP_DEFAULT */
   uint64_t keep_free_bytes;
   /* called once, when the command has started; NULL: nothing */

@@ -6,6 +6,7 @@
 
 #include "base/terminal.h"
 #include "report/own_code.h"
+#include "symbol/generated.h"
 #include "symbol/python.h"
 #include "symbol/symbol.h"
 
@@ -147,7 +148,10 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (own) name->function = "[sonde]";
     name->known = name->function != NULL;
     name->own = m && m->own && name->known && own_function(name->function, name->file);
-    if (reader_is_python(f)) set_python(name);
+    if (reader_is_python(f))
+      set_python(name);
+    else if (!m && stored && name->known)
+      name->own = generated_is_own(name->function, name->file);
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }

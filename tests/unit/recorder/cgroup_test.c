@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "recorder/monitor/cgroup.h"
+#include "recorder/monitor/usage/cgroup.h"
 
 static char root[] = "/tmp/sonde-cgroup-XXXXXX";
 

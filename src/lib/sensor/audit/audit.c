@@ -183,7 +183,8 @@ static shm_audited_t *claim_shared(shm_audit_t *audit) {
   return number < SHM_AUDITED ? &audit->threads[number] : NULL;
 }
 
-/* Reports to the watcher of system calls that function NUMBER is entered (record/shm_audit.h). */
+/* Reports to the watcher of system calls that function NUMBER is entered (record/shared/audit.h).
+ */
 static void report_entered(const writer_t *w, uint32_t number, const caller_t *at) {
   shm_audited_t *shared = w->audit->shared;
   uint32_t n = shared->tid == (uint32_t)w->tid ? shared->count : 0;

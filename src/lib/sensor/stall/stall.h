@@ -11,7 +11,7 @@
  * 1. The program calls a wait. A hook (agent/wait.c) calls stall_wait_begin and stall_wait_end.
  *    After SITE_WAITS visits of one place stall_wait_slow (linux/stall.c) makes it the wait site.
  * 2. stall_wait_end stores the iteration's start time into the thread's entry in the shared buffers
- *    (record/shm_loops.h), and wakes the recorder if it sleeps. stall_wait_begin stores 0.
+ *    (record/shared/loops.h), and wakes the recorder if it sleeps. stall_wait_begin stores 0.
  * 3. A thread of the recorder (tool/recorder/monitor/stall.c) polls all entries. It reads the state
  *    and CPU times of a thread that is still in the same iteration (monitor/stall_loop.c).
  * 4. Pure functions (stall/rules.c) decide from each poll: capture a stack, report a stall, wait.

@@ -11,6 +11,7 @@
 #include "report/json.h"
 #include "report/stacks/stacks.h"
 #include "target/jit/live.h"
+#include "target/jit/runtime.h"
 #include "target/modules.h"
 #include "target/python/python.h"
 
@@ -101,7 +102,7 @@ static void check_jit(doctor_t *doctor) {
   if (!makes_code(doctor->target)) return;
   jit_live_t jit;
   jit_live_open(&jit, doctor->target);
-  const char *exe = doctor->target->exe ? doctor->target->exe : "";
+  const jit_runtime_t *runtime = jit_runtime_of(doctor->target->exe);
   if (jit.codes)
     doctor_add(doctor, VERDICT_GOOD, NULL, "code generated at run time is named by %s",
                jit.files.path);
@@ -109,11 +110,8 @@ static void check_jit(doctor_t *doctor) {
     doctor_add(doctor, VERDICT_LIMITED, NULL,
                "code generated at run time has no names: %s is not used: %s", jit.files.path,
                jit.files.problem);
-  else if (strstr(exe, "node"))
-    doctor_add(doctor, VERDICT_LIMITED, "node --perf-basic-prof …",
-               "code generated at run time has no names: the program writes no perf map");
-  else if (strstr(exe, "java"))
-    doctor_add(doctor, VERDICT_LIMITED, "jcmd PID Compiler.perfmap",
+  else if (runtime)
+    doctor_add(doctor, VERDICT_LIMITED, runtime->command,
                "code generated at run time has no names: the program writes no perf map");
   else
     doctor_add(doctor, VERDICT_LIMITED, NULL,

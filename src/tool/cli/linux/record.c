@@ -29,6 +29,7 @@ enum {
   KEY_AUDIT_DEPTH,
   KEY_CPU,
   KEY_FOLLOW,
+  KEY_JIT,
   KEY_FORCE,
   KEY_SECONDS,
 #define SENSOR_KEY(name, mode, argument, help) KEY_##name,
@@ -48,6 +49,9 @@ static const cli_option_t options[] = {
      "with --audit: record the N innermost frames of a stack\n"
      "(1 to 64; default: all). Calls whose frames are equal\n"
      "then count as one"},
+    {KEY_JIT, "jit", NULL,
+     "let node, Java, .NET and Erlang write the names of the\n"
+     "code that they generate, through environment variables"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that the audit's hooks\n"
      "do not see; every system call stops the program twice,\n"
@@ -177,6 +181,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     return "--audit-depth takes a number of frames from 1 to 64";
   case KEY_COVERAGE: o->coverage = true; break;
   case KEY_FOLLOW: o->follow = true; break;
+  case KEY_JIT: o->jit = true; break;
   case KEY_FORCE: o->force = true; break;
   case 'p':
     if (parse_number(value, 1, INT32_MAX, &p->pid)) break;
@@ -224,6 +229,7 @@ static const char *refuse_outside(const parsed_t *p, int rest_count) {
   if (o->mode & SENSOR_MODE_audit || o->coverage || p->audit_depth)
     return "--audit needs the agent, which is loaded when a program starts; start it with "
            "'sonde record --audit -- COMMAND'";
+  if (o->jit) return "--jit sets the environment of a command; -p records a running process";
   return NULL;
 }
 

@@ -6,7 +6,7 @@
  * The tracer is a process beside the recorder. It seizes every thread of the program (PTRACE_SEIZE)
  * and stops it at the entry and exit of every system call. For each call that the policy's
  * functions lead to (target/sensitive.h), it records the audited function that made it
- * (record/shm_audit.h), or else the stack of the stopped thread. Two stops at every system call,
+ * (record/shared/audit.h), or else the stack of the stopped thread. Two stops at every system call,
  * sensitive or not, take 10 to 20 µs. So this is a check of the audit and not a part of it.
  *
  * Why ptrace: a seccomp filter would stop only sensitive calls, but it is inherited for ever, needs

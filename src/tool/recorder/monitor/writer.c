@@ -225,6 +225,7 @@ static uint32_t define_frame(monitor_writer_t *w, uint64_t pc, uint32_t image, u
   bool is_new;
   uint32_t id = id_of(&w->frames, pc, (uint64_t)image << 8 | flags, &is_new);
   if (!id || !is_new) return id;
+  if (!image) shm_code_add(&w->recording->control->code, pc);
   begin_body(w);
   monitor_writer_value(w, id);
   monitor_writer_value(w, pc);
@@ -323,7 +324,7 @@ static void define_stream(monitor_writer_t *w, monitor_stream_t *s) {
 }
 
 /* The time of an event in ticks. */
-static uint64_t ticks_of(const monitor_writer_t *w, uint64_t monotonic_ns) {
+uint64_t monitor_writer_ticks(const monitor_writer_t *w, uint64_t monotonic_ns) {
   const shm_control_t *c = w->recording->control;
   double ns = (double)(c->calibrated_ns[1] - c->calibrated_ns[0]);
   double ticks = (double)(c->calibrated_ticks[1] - c->calibrated_ticks[0]);
@@ -337,7 +338,7 @@ void monitor_stream_sample(monitor_writer_t *w, monitor_stream_t *s, uint64_t ti
                            uint64_t missed, uint32_t stack) {
   follow_exec(w);
   if (!s->is_defined) define_stream(w, s);
-  uint8_t head[32], *q = put_head(s, EVENT_SAMPLE, ticks_of(w, time_ns), head);
+  uint8_t head[32], *q = put_head(s, EVENT_SAMPLE, monitor_writer_ticks(w, time_ns), head);
   begin_body(w);
   monitor_writer_value(w, missed);
   monitor_writer_value(w, stack);

@@ -25,6 +25,9 @@ void monitor_writer_free(monitor_writer_t *writer);
 /* The current time in the unit of events. */
 uint64_t monitor_writer_now(const monitor_writer_t *writer);
 
+/* TIME_NS of CLOCK_MONOTONIC, which has passed, in that unit. */
+uint64_t monitor_writer_ticks(const monitor_writer_t *writer, uint64_t time_ns);
+
 /* The id of THREAD's stack, which was read from TARGET; 0 if it has no frames or memory runs out.
  */
 uint32_t monitor_writer_stack(monitor_writer_t *writer, target_t *target, const thread_t *thread);

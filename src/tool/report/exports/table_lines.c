@@ -115,6 +115,18 @@ static void put_frame(const record_lines_t *l, const record_frame_t *f) {
   put_line(l, o);
 }
 
+static void put_code(const record_lines_t *l, const record_code_t *c) {
+  json_object *o = new_line("code");
+  json_add_address(o, "address", c->address);
+  json_add_count(o, "bytes", c->size);
+  if (c->earliest) json_add_count(o, "earliest_ns", reader_ns(l->reader, c->earliest));
+  json_add_count(o, "latest_ns", reader_ns(l->reader, c->latest));
+  json_add_text(o, "function", c->function.name);
+  if (*c->function.file) json_add_text(o, "file", c->function.file);
+  if (c->function.line) json_add_count(o, "line", c->function.line);
+  put_line(l, o);
+}
+
 static void put_node(const record_lines_t *l, const record_node_t *n) {
   json_object *o = new_line("node");
   json_add_count(o, "id", n->id);
@@ -181,6 +193,9 @@ void record_lines_tables(const record_lines_t *l) {
   const record_frame_t *frames = reader_frames(l->reader, &count);
   for (size_t i = 0; i < count; i++)
     put_frame(l, &frames[i]);
+  const record_code_t *codes = reader_codes(l->reader, &count);
+  for (size_t i = 0; i < count; i++)
+    put_code(l, &codes[i]);
   const record_node_t *nodes = reader_nodes(l->reader, &count);
   for (size_t i = 0; i < count; i++)
     put_node(l, &nodes[i]);

@@ -26,6 +26,8 @@ typedef struct jit_symbol {
   /* The code was put there between these times of CLOCK_MONOTONIC. A jitdump file has the time
    * itself: both are equal, and is_exact is set. earliest_ns 0: unknown. */
   uint64_t earliest_ns, latest_ns;
+  /* larger is later */
+  uint64_t number;
   /* owned by the jit_t */
   const char *name;
   bool is_exact;

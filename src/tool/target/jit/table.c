@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * JIT compilers reuse addresses; the latest entry is valid. Entries are sorted by address, and
- * among equals by age. A search goes down from the last entry that begins at or below the address,
- * until no earlier entry reaches it.
+ * among equals by number. A search goes down from the last entry that begins at or below the
+ * address, until no earlier entry reaches it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,6 @@
 
 typedef struct entry {
   jit_symbol_t symbol;
-  /* larger is later */
-  uint64_t age;
   /* after sorting: the highest end of this and all previous entries */
   uint64_t reach;
 } entry_t;
@@ -107,9 +105,9 @@ static void add(jit_t *jit, uint64_t address, uint64_t size, uint64_t time_ns, c
                                 .size = size,
                                 .earliest_ns = time_ns ? time_ns : jit->earliest_ns,
                                 .latest_ns = time_ns ? time_ns : jit->latest_ns,
+                                .number = jit->entries.count,
                                 .name = name,
-                                .is_exact = time_ns != 0},
-                     .age = jit->entries.count};
+                                .is_exact = time_ns != 0}};
   jit->bytes += sizeof *entry;
   jit->is_sorted = false;
 }
@@ -144,7 +142,7 @@ void jit_move(jit_t *jit, uint64_t index, uint64_t address, uint64_t size, uint6
 static int by_address(const void *a, const void *b) {
   const entry_t *x = a, *y = b;
   if (x->symbol.address != y->symbol.address) return x->symbol.address < y->symbol.address ? -1 : 1;
-  return x->age < y->age ? -1 : x->age > y->age;
+  return x->symbol.number < y->symbol.number ? -1 : x->symbol.number > y->symbol.number;
 }
 
 static void sort(jit_t *jit) {
@@ -173,9 +171,13 @@ static size_t count_below(jit_t *jit, uint64_t address) {
   return low;
 }
 
-/* The entry before the first *I that contains ADDRESS; NULL: there is no further one. */
-static entry_t *next_of(jit_t *jit, uint64_t address, size_t *i) {
-  while (*i > 0 && jit->entries.items[*i - 1].reach > address) {
+/* Entries that are looked at for an address. A hostile file may have any number around it. */
+#define SEARCH_MAX 4096u
+
+/* The entry before the first *I that contains ADDRESS; NULL: there is no further one. BELOW is what
+ * count_below returned. */
+static entry_t *next_of(jit_t *jit, uint64_t address, size_t below, size_t *i) {
+  while (*i > 0 && below - *i < SEARCH_MAX && jit->entries.items[*i - 1].reach > address) {
     entry_t *entry = &jit->entries.items[--*i];
     if (address - entry->symbol.address < entry->symbol.size) return entry;
   }
@@ -183,15 +185,15 @@ static entry_t *next_of(jit_t *jit, uint64_t address, size_t *i) {
 }
 
 const jit_symbol_t *jit_find(jit_t *jit, uint64_t address) {
-  size_t i = count_below(jit, address);
+  size_t below = count_below(jit, address), i = below;
   const entry_t *found = NULL, *entry;
-  while ((entry = next_of(jit, address, &i)))
-    if (!found || entry->age > found->age) found = entry;
+  while ((entry = next_of(jit, address, below, &i)))
+    if (!found || entry->symbol.number > found->symbol.number) found = entry;
   return found ? &found->symbol : NULL;
 }
 
 void jit_find_all(jit_t *jit, uint64_t address, jit_visit_t *visit, void *context) {
-  size_t i = count_below(jit, address);
-  for (entry_t *entry; (entry = next_of(jit, address, &i));)
+  size_t below = count_below(jit, address), i = below;
+  for (entry_t *entry; (entry = next_of(jit, address, below, &i));)
     visit(context, &entry->symbol);
 }

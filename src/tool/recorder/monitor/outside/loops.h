@@ -9,8 +9,8 @@
  * that use the CPU, or that wait many times for a short time, look from outside like many short
  * iterations, and are not reported.
  *
- * The iterations go into the table that the agent would fill (record/shm_loops.h). Only the thread
- * of the stall monitor uses these functions, so the table needs no order of writes.
+ * The iterations go into the table that the agent would fill (record/shared/loops.h). Only the
+ * thread of the stall monitor uses these functions, so the table needs no order of writes.
  */
 #ifndef SONDE_RECORDER_MONITOR_OUTSIDE_LOOPS_H
 #define SONDE_RECORDER_MONITOR_OUTSIDE_LOOPS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "recorder/monitor/cgroup.h"
+#include "recorder/monitor/usage/cgroup.h"
 
 #include <fcntl.h>
 #include <limits.h>

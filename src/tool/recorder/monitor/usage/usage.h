@@ -7,8 +7,8 @@
  * A reading takes about 12 µs. The monitor never uses more than a thousandth of a CPU: after a
  * reading that took n ns it waits at least 1,000 n.
  */
-#ifndef SONDE_RECORDER_MONITOR_USAGE_H
-#define SONDE_RECORDER_MONITOR_USAGE_H
+#ifndef SONDE_RECORDER_MONITOR_USAGE_USAGE_H
+#define SONDE_RECORDER_MONITOR_USAGE_USAGE_H
 
 #include "recorder/recording_file.h"
 

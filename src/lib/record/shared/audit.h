@@ -10,8 +10,8 @@
  *
  * A thread writes its own entry. The recorder reads it while that thread is stopped.
  */
-#ifndef SONDE_RECORD_SHM_AUDIT_H
-#define SONDE_RECORD_SHM_AUDIT_H
+#ifndef SONDE_RECORD_SHARED_AUDIT_H
+#define SONDE_RECORD_SHARED_AUDIT_H
 
 #include <stdint.h>
 

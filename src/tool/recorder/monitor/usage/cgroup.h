@@ -4,12 +4,12 @@
  * (cgroups(7), Documentation/admin-guide/cgroup-v2.rst). The files stay open between readings. A
  * process that changes its cgroup later is not followed. One thread uses a set of files.
  */
-#ifndef SONDE_RECORDER_MONITOR_CGROUP_H
-#define SONDE_RECORDER_MONITOR_CGROUP_H
+#ifndef SONDE_RECORDER_MONITOR_USAGE_CGROUP_H
+#define SONDE_RECORDER_MONITOR_USAGE_CGROUP_H
 
 #include <sys/types.h>
 
-#include "recorder/monitor/usage_read.h"
+#include "recorder/monitor/usage/usage_read.h"
 
 enum { CGROUP_DEPTH = 8 };
 

@@ -14,8 +14,8 @@
  * To capture a running thread, the recorder puts a stack request with its tid into the table below
  * and signals the thread; the thread's handler stores the id of the stack there.
  */
-#ifndef SONDE_RECORD_SHM_LOOPS_H
-#define SONDE_RECORD_SHM_LOOPS_H
+#ifndef SONDE_RECORD_SHARED_LOOPS_H
+#define SONDE_RECORD_SHARED_LOOPS_H
 
 #include <stdint.h>
 

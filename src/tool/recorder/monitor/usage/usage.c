@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "recorder/monitor/usage.h"
+#include "recorder/monitor/usage/usage.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
 #include "os/os.h"
-#include "recorder/monitor/cgroup.h"
+#include "recorder/monitor/usage/cgroup.h"
 #include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/outside/program.h"
-#include "recorder/monitor/usage_read.h"
+#include "recorder/monitor/usage/usage_read.h"
 #include "recorder/monitor/writer.h"
 
 #define POLL_NS      UINT64_C(100000000)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "recorder/monitor/usage_read.h"
+#include "recorder/monitor/usage/usage_read.h"
 
 #include <dirent.h>
 #include <fcntl.h>

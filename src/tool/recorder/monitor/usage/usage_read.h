@@ -3,8 +3,8 @@
  * Reads the resources that a process uses: /proc/PID/status, stat and fd (proc(5)). The files stay
  * open between readings. One thread uses a set of files.
  */
-#ifndef SONDE_RECORDER_MONITOR_USAGE_READ_H
-#define SONDE_RECORDER_MONITOR_USAGE_READ_H
+#ifndef SONDE_RECORDER_MONITOR_USAGE_USAGE_READ_H
+#define SONDE_RECORDER_MONITOR_USAGE_USAGE_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>

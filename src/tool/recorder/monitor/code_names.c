@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/monitor/code_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "os/os.h"
+#include "recorder/monitor/monitor_thread.h"
+#include "recorder/monitor/writer.h"
+#include "target/jit/file.h"
+#include "target/jit/runtime.h"
+
+#define FIRST_NS     UINT64_C(100000000)
+#define INTERVAL_NS  UINT64_C(200000000)
+#define PAUSE_FACTOR 100u /* at most 1 % of a CPU */
+
+struct code_names {
+  pthread_t thread;
+  recording_t *recording;
+  monitor_writer_t *writer;
+  jit_files_t files;
+  jit_t *codes;
+  uint32_t exec_index;
+  /* pcs and codes of the last look-up */
+  uint32_t pcs;
+  size_t known;
+  uint64_t written_bytes, left_out;
+  bool has_read;
+  /* the executable, for a hint */
+  char program[PATH_MAX];
+  uint32_t bell, stop;
+};
+
+static uint32_t pc_count(const code_names_t *n) {
+  uint32_t count = load_acquire(&n->recording->control->code.count);
+  return count < SHM_CODE_MAX ? count : SHM_CODE_MAX;
+}
+
+/* Codes of the program before are gone. Its pcs stay: which are the new one's is not known. */
+static void follow_exec(code_names_t *n) {
+  uint32_t exec_index = load_acquire(&n->recording->control->exec_index);
+  if (exec_index == n->exec_index) return;
+  n->exec_index = exec_index;
+  n->pcs = 0;
+  n->known = 0;
+  n->files.path[0] = n->files.mapped[0] = 0;
+  n->has_read = false;
+  jit_clear(n->codes);
+}
+
+/* The process has gone by the end. */
+static void find_program(code_names_t *n) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%u/exe", n->recording->header.pid);
+  ssize_t length = readlink(path, n->program, sizeof n->program - 1);
+  if (length > 0) n->program[length] = 0;
+}
+
+static uint64_t bytes_max(const code_names_t *n) {
+  uint64_t limit = n->recording->control->limit_bytes;
+  return limit && limit / 8 < CODE_NAMES_BYTES_MAX ? limit / 8 : CODE_NAMES_BYTES_MAX;
+}
+
+static void write_code(void *context, jit_symbol_t *code) {
+  code_names_t *n = context;
+  if (code->is_recorded) return;
+  code->is_recorded = true;
+  n->written_bytes += 32 + strlen(code->name);
+  if (n->written_bytes > bytes_max(n)) {
+    n->left_out++;
+    return;
+  }
+  monitor_writer_t *w = n->writer;
+  uint64_t earliest = code->earliest_ns ? monitor_writer_ticks(w, code->earliest_ns) : 0;
+  monitor_writer_begin(w, 0);
+  monitor_writer_value(w, code->address);
+  monitor_writer_value(w, code->size);
+  monitor_writer_value(w, earliest);
+  monitor_writer_value(w, monitor_writer_ticks(w, code->latest_ns));
+  monitor_writer_value(w, code->number);
+  monitor_writer_value(w, code->is_exact ? CODE_EXACT_TIME : 0);
+  monitor_writer_text(w, code->name);
+  monitor_writer_define(w, TABLE_CODE);
+}
+
+/* A return address belongs to the code of the byte before it. */
+static void write_names(code_names_t *n) {
+  const uint64_t *pcs = n->recording->control->code.pcs;
+  uint32_t count = pc_count(n);
+  if (count == n->pcs && jit_count(n->codes) == n->known) return;
+  for (uint32_t i = 0; i < count; i++) {
+    uint64_t pc = load_acquire(&pcs[i]);
+    jit_find_all(n->codes, pc - 1, write_code, n);
+    jit_find_all(n->codes, pc, write_code, n);
+  }
+  n->pcs = count;
+  n->known = jit_count(n->codes);
+  (void)monitor_writer_flush(n->writer);
+}
+
+static void poll_once(code_names_t *n, bool last) {
+  follow_exec(n);
+  if (!last) {
+    jit_files_refresh(&n->files);
+    find_program(n);
+  }
+  if (!pc_count(n)) return;
+  pid_t own = (pid_t)load_relaxed(&n->recording->control->own_pid);
+  if (own > 0) n->files.inner = own;
+  n->has_read |= jit_files_read(&n->files, n->codes, os_monotonic_ns());
+  write_names(n);
+}
+
+static void *watch(void *context) {
+  code_names_t *n = context;
+  uint64_t interval_ns = FIRST_NS;
+  prctl(PR_SET_NAME, "sonde-code");
+  while (!load_acquire(&n->stop)) {
+    (void)os_futex_wait(&n->bell, 0, interval_ns);
+    if (load_acquire(&n->stop)) break;
+    uint64_t used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
+    poll_once(n, false);
+    uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
+    interval_ns = pause_ns > INTERVAL_NS ? pause_ns : INTERVAL_NS;
+  }
+  return NULL;
+}
+
+static void free_names(code_names_t *n) {
+  jit_files_close(&n->files);
+  jit_close(n->codes);
+  monitor_writer_free(n->writer);
+  free(n);
+}
+
+code_names_t *code_names_start(recording_t *recording) {
+  code_names_t *n = calloc(1, sizeof *n);
+  if (!n) return NULL;
+  n->recording = recording;
+  n->codes = jit_new();
+  n->writer = monitor_writer_new(recording, MONITOR_STREAM + 6);
+  jit_files_open(&n->files, (pid_t)recording->header.pid, 0);
+  if (n->codes && n->writer && monitor_thread_start(&n->thread, watch, n)) return n;
+  free_names(n);
+  return NULL;
+}
+
+static void note(const code_names_t *n, void (*print)(const char *line)) {
+  char line[PATH_MAX + 256];
+  const jit_runtime_t *runtime = jit_runtime_of(n->program);
+  line[0] = 0;
+  if (!pc_count(n)) return;
+  if (n->files.problem)
+    snprintf(line, sizeof line, "generated code has no names: '%s' is not used: %s", n->files.path,
+             n->files.problem);
+  else if (!n->has_read && runtime)
+    snprintf(line, sizeof line, "generated code has no names: run '%s'%s", runtime->command,
+             runtime->variable ? ", or add --jit" : "");
+  else if (n->left_out || jit_lost(n->codes) || pc_count(n) == SHM_CODE_MAX)
+    snprintf(line, sizeof line, "some generated code has no names: there is too much of it");
+  if (line[0]) print(line);
+}
+
+void code_names_stop(code_names_t *n, void (*print)(const char *line)) {
+  if (!n) return;
+  monitor_thread_stop(n->thread, &n->stop, &n->bell);
+  poll_once(n, true);
+  if (print) note(n, print);
+  free_names(n);
+}
