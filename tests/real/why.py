@@ -156,6 +156,14 @@ def healthy_programs():
         assert text.startswith("No fault was found in ") and text.count("\n") == 1, text
 
 
+def what_was_never_freed_is_a_fact():
+    path, told = explained("leaves", sensors=["--malloc=all"])
+    note = told["findings"][0]
+    assert told["healthy"] and not note["fault"] and note["culprit"]["function"] == "read_line", told
+    assert note["amount"] == 5e6 and "90 % of them by read_line" in note["sentence"], note
+    assert "5.0 MB were still allocated at the end" in sonde("why", path)
+
+
 def not_recorded_is_named():
     path, _ = record(["sort", "/etc/services"], "--sample")
     told = why(path)

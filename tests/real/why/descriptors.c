@@ -12,7 +12,7 @@ __attribute__((noinline)) static int read_settings(void) {
 }
 
 int main(void) {
-  for (int i = 0; i < 300; i++) {
+  for (int i = 0; i < 900; i++) {
     read_settings();
     usleep(2000);
   }

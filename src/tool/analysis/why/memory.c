@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rule: a heap that grows to the end.
+ * Rule: a heap that grows to the end. Fact: what was still allocated at the end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +130,39 @@ static void find_growth(why_t *w, findings_list_t *out) {
   why_weights_free(&weights);
 }
 
+/* A fact, not a fault: a program may leave its memory to the system when it ends. */
+static void note_kept(why_t *w, findings_list_t *out) {
+  why_weights_t weights = {0};
+  uint64_t kept = 0;
+  bool good = true;
+  for (size_t i = 0; good && i < w->replay->stack_count; i++) {
+    const stack_totals_t *t = &w->replay->stacks[i];
+    kept += t->live.bytes;
+    if (t->live.bytes) good = why_weights_add(&weights, why_stack(w, t->stack), t->live.bytes);
+  }
+  const why_weight_t *hot =
+      good && (double)kept >= WHY_NOTE_KEPT ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
+  if (hot) {
+    char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX];
+    double share = (double)hot->total / (double)kept;
+    finding_t f = {.kind = WHY_LEAK,
+                   .is_note = true,
+                   .score = 10,
+                   .culprit = hot->function,
+                   .amount = (double)kept,
+                   .unit = "bytes",
+                   .section = "malloc"};
+    WHY_SAY(f.what, "%s%s were still allocated at the end, %.0f %% of them by %s",
+            w->replay->sample_bytes ? "about " : "", why_bytes((double)kept, a), 100 * share,
+            why_place_of(hot->example, hot->function, place));
+    WHY_SAY(f.evidence, "live blocks at the end");
+    findings_list_add(out, &f);
+  }
+  why_weights_free(&weights);
+}
+
 void why_memory_rules(why_t *w, findings_list_t *out) {
   if (!w->replay) return;
   find_growth(w, out);
+  note_kept(w, out);
 }

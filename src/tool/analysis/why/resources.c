@@ -60,6 +60,12 @@ static bool weigh_openers(why_t *w, why_weights_t *out, bool *is_sampled) {
   return true;
 }
 
+/* Whether NAME is FUNCTION, or a copy that the compiler made: "read.isra.0". */
+static bool is_clone(const char *name, const char *function) {
+  size_t size = strlen(function);
+  return !strncmp(name, function, size) && (!name[size] || name[size] == '.');
+}
+
 static void find_descriptors(why_t *w, findings_list_t *out) {
   if (!rises(w, USAGE_DESCRIPTORS, WHY_DESCRIPTORS_LEAST)) return;
   const usage_series_t *s = why_series(w, USAGE_DESCRIPTORS);
@@ -71,7 +77,7 @@ static void find_descriptors(why_t *w, findings_list_t *out) {
           ? why_weights_hot(&weights, is_sampled ? WHY_SAMPLED_SHARE : WHY_HOT_SHARE)
           : NULL;
   const why_function_t *only = hot && !is_sampled ? NULL : why_only_caller(w, openers);
-  if (hot && only && strcmp(only->name, hot->function->name) != 0) only = NULL; /* seen counts */
+  if (hot && only && !is_clone(hot->function->name, only->name)) only = NULL; /* seen counts */
   if (hot && !is_sampled && weights.sum >= 24 && hot->total * 2 < s->peak - s->first) hot = NULL;
   finding_t f = {.kind = WHY_DESCRIPTORS,
                  .score = 85,

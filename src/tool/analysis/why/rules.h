@@ -22,6 +22,7 @@
   X(CONVOY_WAITERS, 2, "a single waiting thread is an order of work, not a crowd")                 \
   X(STALL_NS, 0.1e9, "people notice a delay of 100 ms")                                            \
   X(GROWTH_BYTES, 1e6, "less is the working memory of a small program")                            \
+  X(NOTE_KEPT, 1e6, "less is not worth a sentence")                                                \
   X(GROWTH_STEPS, 0.75, "share of the recording's steps in which a leak grows; a load phase ends") \
   X(GROWTH_SHARE, 0.5, "the culprit allocated at least half of what was added")                    \
   X(GROWTH_BLOCKS, 4, "fewer blocks are buffers that grow, not things that are kept")              \

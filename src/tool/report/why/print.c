@@ -9,7 +9,7 @@
 #include "report/json.h"
 #include "report/why/why.h"
 
-enum { TEXT_MAX = 1600, HEAD_LINES = 5, SHORT_HEAD_LINES = 3 };
+enum { TEXT_MAX = 1600, HEAD_LINES = 5, SHORT_HEAD_LINES = 3, NOTES_SHOWN = 2 };
 
 /* ---- sentences ---------------------------------------------------------------------------- */
 
@@ -65,10 +65,10 @@ static void healthy_sentence(const why_report_t *why, char *out) {
   append_senses(&why->facts, true, seen);
   append_senses(&why->facts, false, missing);
   snprintf(out, TEXT_MAX, "No fault was found in %s", seen);
-  if (why->findings.count) {
+  for (size_t i = 0; i < why->findings.count && i < NOTES_SHOWN; i++) {
     append(out, "; ");
     char *start = out + strlen(out);
-    append(out, why->findings.items[0].what);
+    append(out, why->findings.items[i].what);
     if (*start >= 'A' && *start <= 'Z') *start = (char)(*start + 'a' - 'A');
   }
   if (*missing) {
