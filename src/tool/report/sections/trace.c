@@ -2,10 +2,12 @@
  *
  * Section `trace`: traced calls by function, as a tree, and the slowest single calls.
  *
- * Text shows the distribution of the durations as bars: one bar for each factor of four from 1 ns.
- * The heading marks µs, ms and s.
+ * Wide text shows the distribution of the durations as bars: one bar for each factor of four from
+ * 1 ns. The heading marks µs, ms and s. Lines of less than WIDE columns leave it out, and the
+ * shortest call.
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +17,18 @@
 #include "report/table.h"
 
 enum { COLUMNS = 17, TREE_DEPTH = 48, INDENT_MAX = 120, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
+enum { WIDE = 120, NAME_COLUMN = 53, WIDE_NAME_COLUMN = 87, NOTE_COLUMN = 13, NOTE_MAX = 256 };
 
-static const char heading[] = "      total       self        calls       mean      least      worst"
-                              "  n    µ    m    s   ";
+static bool is_wide(const report_t *r) { return !r->columns || r->columns >= WIDE; }
+
+/* Where names begin. */
+static int name_column(const report_t *r) { return is_wide(r) ? WIDE_NAME_COLUMN : NAME_COLUMN; }
+
+static const char *heading(const report_t *r) {
+  return is_wide(r) ? "      total       self        calls       mean      least      worst"
+                      "  n    µ    m    s   "
+                    : "     total      self      calls      mean     worst";
+}
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
@@ -27,9 +38,9 @@ static void print_right(const char *text, int width, FILE *out) {
   fprintf(out, "%*s%s", width > columns ? width - columns : 0, "", text);
 }
 
-static void print_duration(double ns, FILE *out) {
+static void print_duration(double ns, int width, FILE *out) {
   char text[24];
-  print_right(report_duration(ns, text), 11, out);
+  print_right(ns < 0 ? "-" : report_duration(ns, text), width, out);
 }
 
 static void print_distribution(const trace_times_t *t, FILE *out) {
@@ -44,34 +55,41 @@ static void print_distribution(const trace_times_t *t, FILE *out) {
 }
 
 static void print_times(const report_t *r, const trace_times_t *t, double total, FILE *out) {
+  bool wide = is_wide(r), known = t->calls > t->open;
+  int width = wide ? 11 : 10;
   char count[24];
-  print_duration(total, out);
-  print_duration(t->self_ns, out);
-  print_right(report_count(t->calls, count), 13, out);
-  if (t->calls > t->open) {
-    print_duration(trace_mean_ns(t), out);
-    print_duration(t->min_ns, out);
-  } else {
-    print_right("-", 11, out);
-    print_right("-", 11, out);
-  }
-  print_duration(t->max_ns, out);
+  print_duration(total, width, out);
+  print_duration(t->self_ns, width, out);
+  print_right(report_count(t->calls, count), wide ? 13 : 11, out);
+  print_duration(known ? trace_mean_ns(t) : -1, width, out);
+  if (wide) print_duration(known ? t->min_ns : -1, width, out);
+  print_duration(t->max_ns, width, out);
   fprintf(out, "  %s", r->dim);
-  print_distribution(t, out);
-  fprintf(out, "%s  ", r->plain);
+  if (wide) print_distribution(t, out);
+  fprintf(out, "%s%s", r->plain, wide ? "  " : "");
+}
+
+/* The name of a function, in the columns after COLUMN, and its library if there is space. */
+static void print_name(const report_t *r, const frame_name_t *name, int column, bool library,
+                       FILE *out) {
+  char text[REPORT_NAME_MAX];
+  int room = r->columns ? (int)r->columns - column : 0;
+  fputs(report_name(r, name, room, text), out);
+  int left = room - (int)wrap_columns(text, strlen(text)) - 2;
+  if (library && name->known && *name->library &&
+      (!r->columns || left >= (int)strlen(name->library)))
+    fprintf(out, "  %s%s%s", r->dim, name->library, r->plain);
+  fputc('\n', out);
 }
 
 static void print_functions(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   size_t rows = report_rows(r, BRIEF_ROWS);
-  fprintf(out, "\n%scalls by function%s\n%s\n", r->bold, r->plain, heading);
+  fprintf(out, "\n%scalls by function%s\n%s\n", r->bold, r->plain, heading(r));
   for (size_t i = 0; i < v->function_count && i < rows; i++) {
     const trace_function_t *f = &v->functions[i];
     print_times(r, &f->times, f->total_ns, out);
-    fprintf(out, "%s", f->name->function);
-    if (f->name->known && *f->name->library)
-      fprintf(out, "  %s%s%s", r->dim, f->name->library, r->plain);
-    fputc('\n', out);
+    print_name(r, f->name, name_column(r), true, out);
   }
   if (v->function_count > rows) report_more(v->function_count - rows, "functions", out);
 }
@@ -93,12 +111,14 @@ static void print_children(const trace_view_t *v, uint32_t node, unsigned depth,
     }
     shown++;
     print_times(v->report, t, t->total_ns, out);
-    fprintf(out, "%*s%s\n", (int)(2 * (depth < INDENT_MAX ? depth : INDENT_MAX)), "",
-            trace_node_name(v, v->order[i])->function);
+    int indent = (int)(2 * (depth < INDENT_MAX ? depth : INDENT_MAX));
+    fprintf(out, "%*s", indent, "");
+    print_name(v->report, trace_node_name(v, v->order[i]), name_column(v->report) + indent, false,
+               out);
     print_children(v, v->order[i], depth + 1, whole, out);
   }
   if (left)
-    fprintf(out, "%*s… %" PRIu32 " more, shorter\n", (int)(2 * depth + sizeof heading - 4), "",
+    fprintf(out, "%*s… %" PRIu32 " more, shorter\n", (int)(2 * depth) + name_column(v->report), "",
             left);
 }
 
@@ -107,7 +127,7 @@ static void print_tree(const trace_view_t *v, FILE *out) {
   double whole = 0;
   for (uint32_t i = v->first[0]; i < v->first[1]; i++)
     whole += v->trace.nodes[v->order[i]].times.total_ns;
-  fprintf(out, "\n%scall tree%s\n%s\n", r->bold, r->plain, heading);
+  fprintf(out, "\n%scall tree%s\n%s\n", r->bold, r->plain, heading(r));
   print_children(v, 0, 0, whole, out);
 }
 
@@ -119,27 +139,40 @@ static void print_slowest(const trace_view_t *v, FILE *out) {
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
     const trace_span_t *one = &v->trace.slowest[i];
     const record_thread_t *t = reader_thread(r->reader, one->stream);
-    print_duration(one->took_ns, out);
+    print_duration(one->took_ns, 11, out);
     fprintf(out, "%s  at %.6f s", one->open ? " at least, not returned," : "", one->start_ns / 1e9);
     if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, t->name);
     fputc('\n', out);
     uint32_t node = one->node;
-    for (int k = 0; node && k < STACK_SHOWN; k++, node = v->trace.nodes[node].parent)
-      fprintf(out, "             %s\n", trace_node_name(v, node)->function);
+    for (int k = 0; node && k < STACK_SHOWN; k++, node = v->trace.nodes[node].parent) {
+      fprintf(out, "%*s", NOTE_COLUMN, "");
+      print_name(r, trace_node_name(v, node), NOTE_COLUMN, false, out);
+    }
     if (node) fprintf(out, "             … %" PRIu32 " more\n", v->trace.nodes[node].depth);
   }
 }
 
+__attribute__((format(printf, 4, 5))) static void
+print_note(const report_t *r, FILE *out, const char *label, const char *format, ...) {
+  char text[NOTE_MAX];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  fprintf(out, "  %-*s", NOTE_COLUMN - 2, label);
+  wrap_print(out, text, (wrap_t){NOTE_COLUMN, NOTE_COLUMN, r->columns, WRAP_ALL_LINES});
+}
+
 /* Functions patched at run time, and why others were not. */
-static void print_patched(const reader_t *reader, FILE *out) {
-  uint64_t patched = reader_patched(reader, MOVE_OK);
+static void print_patched(const report_t *r, FILE *out) {
+  uint64_t patched = reader_patched(r->reader, MOVE_OK);
   char n[24];
   if (patched) fprintf(out, "  patched    %s functions at run time\n", report_count(patched, n));
   for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++) {
-    uint64_t count = reader_patched(reader, (move_fault_t)i);
-    if (count)
-      fprintf(out, "  unpatched  %s function%s: %s\n", report_count(count, n),
-              count == 1 ? "" : "s", move_fault_texts[i]);
+    uint64_t count = reader_patched(r->reader, (move_fault_t)i);
+    if (!count) continue;
+    print_note(r, out, "unpatched", "%s function%s: %s", report_count(count, n),
+               count == 1 ? "" : "s", move_fault_texts[i]);
   }
 }
 
@@ -163,27 +196,25 @@ static void print_head(const trace_view_t *v, FILE *out) {
   if (!t->calls && !t->unknown && r->calls.tid)
     fprintf(out, "  note       no call of thread %" PRIu64 " was traced\n", r->calls.tid);
   else if (!t->calls && !t->unknown)
-    fprintf(
-        out,
-        "  note       no traced function was called: none was instrumented, or none matched the "
-        "pattern; see 'sonde help record'\n");
+    print_note(r, out, "note",
+               "no traced function was called: none was instrumented, or none matched the pattern; "
+               "see 'sonde help record'");
   if (t->shown != t->calls + t->unknown)
     fprintf(out, "  shown      %s\n", report_count(t->shown, a));
   if (t->cost.pair > 0)
-    fprintf(out, "  overhead   tracing adds %.1f ns to a call, %.1f ns of it inside the call: %s\n",
-            t->cost.pair, t->cost.inside,
-            r->calls.net ? "subtracted" : "not subtracted (--net does)");
-  print_patched(r->reader, out);
+    print_note(r, out, "overhead",
+               "tracing adds %.1f ns to a call, %.1f ns of it inside the call: %s", t->cost.pair,
+               t->cost.inside, r->calls.net ? "subtracted" : "not subtracted (--net does)");
+  print_patched(r, out);
   if (t->left || t->open)
-    fprintf(out,
-            "  ended      %s calls by longjmp or an exception; %s had not returned, their time is "
-            "a minimum\n",
-            report_count(t->left, a), report_count(t->open, b));
+    print_note(r, out, "ended",
+               "%s calls by longjmp or an exception; %s had not returned, their time is a minimum",
+               report_count(t->left, a), report_count(t->open, b));
   if (t->lost || t->unmatched || t->unknown)
-    fprintf(
-        out,
-        "  missing    %s lost events; %s returns without a recorded call; %s unknown open calls\n",
-        report_count(t->lost, a), report_count(t->unmatched, b), report_count(t->unknown, c));
+    print_note(r, out, "missing",
+               "%s lost events; %s returns without a recorded call; %s unknown open calls",
+               report_count(t->lost, a), report_count(t->unmatched, b),
+               report_count(t->unknown, c));
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
