@@ -23,17 +23,14 @@ static const cli_option_t options[] = {
 
 static const cli_usage_t usage = {
     .verb = "query",
-    .arguments = "QUESTION [BUILD | STACK | OLD NEW]",
+    .arguments = "QUESTION [WORD…]",
     .words = "builds stalls samples waits allocations calls leaks audit crashes regressions stack",
     .about =
         "Asks a store that 'sonde store' filled. The questions are: builds (what there is), "
-        "stalls, "
-        "samples, waits, allocations, calls (the most of each build), leaks (and their growth "
-        "since "
-        "the build before), audit (sensitive calls, by the build that made them first), crashes, "
-        "regressions OLD NEW (what got worse between two builds; exit 1 if anything did), and "
-        "stack "
-        "STACK (one stack's history).",
+        "stalls, samples, waits, allocations, calls (the most of each build, or of BUILD), leaks "
+        "[BUILD] (and their growth since the build before), audit (sensitive calls, by the build "
+        "that made them first), crashes, regressions OLD NEW (what got worse between two builds; "
+        "exit 1 if anything did), and stack STACK (one stack's history).",
     .options = options,
     .examples = {{"sonde query stalls", "the longest stalls of each build"},
                  {"sonde query leaks 1.4.2", "what build 1.4.2 never freed, and what it adds"},
