@@ -155,7 +155,7 @@ def compare(command, image):
     assert len(sums) + len(absent) > 0.7 * len(first), (len(sums), len(absent), len(first))
     wrong = {label: (found[label], calls) for label, calls in sums.items() if found[label] != calls}
     assert not wrong, wrong
-    refused = sum(int(n) for n in re.findall(rb"(\d+) functions are not patched", done.stderr))
+    refused = sum(int(n) for n in re.findall(rb"(\d+) functions? (?:is|are) not patched", done.stderr))
     left = [hex(offset) for offset in absent if offset not in not_functions(path)]
     print(f"{os.path.basename(path)}: {sum(sums.values())} calls of {len(sums)} functions, of {len(first)} called; "
           f"{refused} functions were refused, {len(left)} of them were called:", *left)

@@ -46,10 +46,12 @@ static void note_patches(const shm_control_t *c) {
 
 /* Functions whose entries were moved. */
 static void note_moves(const shm_control_t *c) {
-  if (c->code_moved) message_note("%u functions are patched", c->code_moved);
+  if (c->code_moved)
+    message_note("%u function%s patched", c->code_moved, c->code_moved == 1 ? " is" : "s are");
   for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++)
     if (c->code_unmoved[i])
-      message_note("%u functions are not patched: %s", c->code_unmoved[i], move_fault_texts[i]);
+      message_note("%u function%s not patched: %s", c->code_unmoved[i],
+                   c->code_unmoved[i] == 1 ? " is" : "s are", move_fault_texts[i]);
 }
 
 void notes_of_trace(const shm_control_t *c) {

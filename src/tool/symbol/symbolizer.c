@@ -369,7 +369,8 @@ static void name_member(symbol_module_t *module, uint64_t variable, uint64_t off
   if (module->members && members_name(module->members, variable - (is_separate ? sources->bias : 0),
                                       offset, out, size))
     return;
-  snprintf(out, size, offset ? "+0x%" PRIx64 : "", offset);
+  *out = 0;
+  if (offset) snprintf(out, size, "+0x%" PRIx64, offset);
 }
 
 bool symbol_variable(symbol_module_t *module, uint64_t address, char *out, size_t size) {
