@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "analysis/futex_calls.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #define LOCK      "a lock"
@@ -33,11 +34,26 @@ static const futex_wait_t waits[] = {
     {"pthread_join", "pthread_join", THREAD},
     {"pthread_clockjoin", "pthread_join", THREAD},
     {"pthread_timedjoin", "pthread_timedjoin_np", THREAD},
+    /* Rust's standard library, and parking_lot */
+    {"::lock_contended", "Mutex::lock", LOCK},
+    {"::read_contended", "RwLock::read", LOCK},
+    {"::write_contended", "RwLock::write", LOCK},
+    {"::lock_slow", "Mutex::lock", LOCK},
+    {"::lock_shared_slow", "RwLock::read", LOCK},
+    {"::lock_exclusive_slow", "RwLock::write", LOCK},
+    {"::wait_optional_timeout", "Condvar::wait", CONDITION},
+    {"::wait_until_internal", "Condvar::wait", CONDITION},
 };
+
+static bool matches(const char *function, const char *symbol) {
+  size_t size = strlen(symbol), length = strlen(function);
+  if (symbol[0] != ':') return !strncmp(function, symbol, size);
+  return length >= size && !strcmp(function + length - size, symbol);
+}
 
 const futex_wait_t *futex_wait_of_function(const char *function) {
   function += strspn(function, "_");
   for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
-    if (!strncmp(function, waits[i].symbol, strlen(waits[i].symbol))) return &waits[i];
+    if (matches(function, waits[i].symbol)) return &waits[i];
   return NULL;
 }

@@ -6,7 +6,7 @@
 #define SONDE_ANALYSIS_FUTEX_CALLS_H
 
 typedef struct futex_wait {
-  /* how the function's name begins on the stack, without leading underscores */
+  /* how the function's name begins on the stack, without leading underscores; "::…": how it ends */
   const char *symbol;
   /* the public name of the function that the program called; NULL: one of several */
   const char *function;

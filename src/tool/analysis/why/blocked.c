@@ -21,6 +21,10 @@ static const char *purpose_of(const why_stack_t *s, const why_wait_t *wait) {
   return *wait->call ? wait->call : "the kernel";
 }
 
+static bool is_lock(const why_stack_t *s, const why_wait_t *wait) {
+  return !strcmp(purpose_of(s, wait), "a lock");
+}
+
 /* The last wait of TID, and since when it lasts. */
 static const why_wait_t *last_of(const why_t *w, uint32_t tid, uint64_t *since_ns) {
   const why_wait_t *last = NULL;
@@ -50,6 +54,41 @@ static const why_wait_t *telling_wait(why_t *w, uint64_t *since_ns) {
     *since_ns = since;
   }
   return best;
+}
+
+/* Another thread that waits for another lock; NULL: none. */
+static const why_wait_t *other_lock(why_t *w, const why_wait_t *known) {
+  for (size_t i = 0; i < w->threads.count; i++) {
+    uint64_t since = 0;
+    const why_wait_t *last = last_of(w, w->threads.items[i].tid, &since);
+    if (last && last->tid != known->tid && last->address != known->address &&
+        why_stack(w, last->stack)->owner >= 0 && is_lock(why_stack(w, last->stack), last))
+      return last;
+  }
+  return NULL;
+}
+
+/* What nobody can end, behind the place of the wait; the advice. */
+static void describe_hang(why_t *w, const why_wait_t *wait, bool has_file, char *what, size_t size,
+                          finding_t *f) {
+  char place[WHY_PLACE_MAX], thread[64];
+  const why_wait_t *other = is_lock(why_stack(w, wait->stack), wait) ? other_lock(w, wait) : NULL;
+  if (has_file) {
+    snprintf(what, size, "; only the program itself can write to it");
+    WHY_SAY(f->advice, "close the writing end before the read");
+  } else if (other) {
+    why_thread_text(w, other->tid, thread, sizeof thread);
+    snprintf(what, size,
+             "; %s waits for another one in %s; no thread is left that could release them", thread,
+             why_place_text(why_stack(w, other->stack), place));
+    WHY_SAY(f->advice, "take these locks in one order everywhere");
+  } else if (is_lock(why_stack(w, wait->stack), wait)) {
+    snprintf(what, size, ", and no thread is left that could release it");
+    WHY_SAY(f->advice, "release the lock on every path, and do not take it twice");
+  } else {
+    snprintf(what, size, ", and no thread is left that could wake it");
+    WHY_SAY(f->advice, "test the condition before the wait, and notify after each change");
+  }
 }
 
 static void find_zombies(why_t *w, findings_list_t *out) {
@@ -92,22 +131,17 @@ static void find_blocked(why_t *w, findings_list_t *out) {
                  .unit = "s",
                  .section = "waits"};
   bool has_file = *wait->what && *wait->what != '?';
-  char start[100];
+  char start[100], more[WHY_PLACE_MAX + 160] = "";
   f.is_note = !w->is_stuck;
   why_thread_text(w, wait->tid, thread, sizeof thread);
   (void)snprintf(start, sizeof start, w->is_stuck ? "hangs: %s waits" : "waits: %s", thread);
   if (w->is_stuck) {
     f.kind = WHY_HANG;
     f.score = 90;
-    WHY_SAY(f.advice, "%s",
-            has_file ? "close the writing end before the read"
-                     : "test the condition before the wait, and notify after each change");
+    describe_hang(w, wait, has_file, more, sizeof more, &f);
   }
   WHY_SAY(f.what, "The program %s for %s%s%.80s, in %s%s", start, purpose_of(s, wait),
-          has_file ? " on " : "", has_file ? wait->what : "", why_place_text(s, place),
-          !w->is_stuck ? ""
-          : has_file   ? "; only the program itself can write to it"
-                       : ", and no thread is left that could wake it");
+          has_file ? " on " : "", has_file ? wait->what : "", why_place_text(s, place), more);
   WHY_SAY(f.evidence, "blocked for %s", why_seconds((double)lasted, a));
   findings_list_add(out, &f);
 }
