@@ -34,33 +34,20 @@ static void (*dump)(int fd, void *state);
 static uint64_t evaluator, evaluator_end;
 static int out;
 static int captures, inside;
-static uint32_t busy;
-static python_frame_t noted[1 << 16];
-static char texts[16 << 20];
-static uint32_t texts_used;
+static uint32_t wanted, busy;
+static python_frame_t found;
 
-/* What a recorder is told of a frame, before any capture returns its id: the table of frames itself
- * may not have the texts yet when a handler captures a frame that its thread is adding. */
-static void note(const python_frame_t *frame) {
-  python_frame_t *to = &noted[frame->id - PYTHON_FRAME_IDS];
-  if (load_acquire(&to->id)) return;
-  size_t function = strlen(frame->function) + 1, file = strlen(frame->file) + 1;
-  uint32_t at = add_relaxed(&texts_used, (uint32_t)(function + file));
-  if (at + function + file > sizeof texts) _exit(3);
-  memcpy(texts + at, frame->function, function);
-  memcpy(texts + at + function, frame->file, file);
-  to->line = frame->line;
-  to->function = texts + at;
-  to->file = texts + at + function;
-  store_release(&to->id, frame->id);
+static void find(const python_frame_t *frame) {
+  if (frame->id == wanted) found = *frame;
 }
 
 static void print_frame(uint32_t frame) {
   char line[2048];
-  const python_frame_t *known = &noted[frame - PYTHON_FRAME_IDS];
-  if (!load_acquire(&known->id)) _exit(4);
-  int n = snprintf(line, sizeof line, "  File \"%s\", line %u in %s\n", known->file, known->line,
-                   known->function);
+  wanted = frame;
+  found = (python_frame_t){0};
+  python_frames_each(find);
+  int n = snprintf(line, sizeof line, "  File \"%s\", line %u in %s\n", found.id ? found.file : "?",
+                   found.line, found.id ? found.function : "?");
   if (write(out, line, (size_t)n) < 0) _exit(3);
 }
 
@@ -70,7 +57,7 @@ static void print_ours(uint32_t id) {
     if (python_frame_is(frame)) print_frame(frame);
 }
 
-/* The output is one: another thread may be in its handler. */
+/* The output is one, and so is what print_ours finds: another thread may be in its handler. */
 static void print_both(uint32_t id, void *state) {
   uint32_t none = 0;
   if (!dump || !cas_acq_rel(&busy, &none, 1u)) return;
@@ -149,7 +136,6 @@ int compare_start(int fd, int microseconds, int mallocs) {
   evaluator = (uint64_t)(uintptr_t)eval;
   evaluator_end = evaluator + 0x10000;
   out = fd;
-  python_frame_on_new = note;
   capture_python_start();
   if (!capture_has_python) return 0;
   sigaction(SIGPROF, &action, NULL);
