@@ -109,33 +109,6 @@ kept = hoard(200)
     assert re.search(r" hoard  .*:3", text) or re.search(r"hoard.<locals>.<listcomp>  .*:3", text), text
 
 
-def every_block():
-    """Each block has the Python frames that allocated it, with and without history."""
-    found = {}
-    for mode in ("all", "live"):
-        path = _run("""
-import json
-def hoard(n):
-    return [bytearray(200000) for i in range(n)]
-class Keeper:
-    def keep(self, text):
-        return json.loads(text, object_hook=lambda found: hoard(20))
-def spin(n):
-    return spin(n - 1) if n else hoard(1)
-for i in range(50):
-    spin(i)
-kept = Keeper().keep('{"a": 1}')
-import os
-os._exit(0)
-""", f"--malloc={mode}")
-        folded = sonde("export", path, "--by", "leaked")
-        lines = [line for line in folded.splitlines() if "Keeper.keep;" in line and ";hoard" in line]
-        found[mode] = sum(int(line.rpartition(" ")[2]) for line in lines)
-        assert "[missing Python functions]" not in folded, folded[:3000]
-    assert all(20 * 200000 <= total <= 22 * 200000 for total in found.values()), (found, folded[:3000])
-    return f"{found} bytes"
-
-
 def audit():
     """Sensitive calls have Python frames."""
     path = _run("""
@@ -166,11 +139,10 @@ def audit_of_a_package(folder):
 
 
 def handlers():
-    """Stacks in signal handlers and of events equal those that the interpreter prints at the same instant."""
-    captures, inside, compared, frames, events = compare_handlers(_interpreter(), compare_library(), 2)
-    assert compared > 100 and frames > 3 * compared and events > 1000, (captures, inside, compared, frames, events)
-    return (f"{captures} captures, {inside} in the evaluator; {compared} compared, {frames} frames; "
-            f"{events} events compared")
+    """Stacks in signal handlers equal those that the interpreter prints at the same instant."""
+    captures, inside, compared, frames = compare_handlers(_interpreter(), compare_library(), 2)
+    assert compared > 100 and frames > 3 * compared, (captures, inside, compared, frames)
+    return f"{captures} captures, {inside} in the evaluator; {compared} compared, {frames} frames"
 
 
 run_cases(globals())

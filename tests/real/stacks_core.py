@@ -85,6 +85,34 @@ def of_kernel(folder):
     return f"written by the kernel: {threads} threads, {frames} frames as gdb's"
 
 
+def of_a_program_below_a_sysroot(folder):
+    """The program is gone from its path, where another build is now, and stands below a sysroot."""
+    there, sysroot = folder / "there", folder / "sysroot"
+    there.mkdir()
+    program = there / "busy"
+    shutil.copy(FIXTURES / "busy-O2", program)
+    core = kernel_core(folder, program, "20", "2")  # without code
+    moved = pathlib.Path(f"{sysroot}{program}")
+    moved.parent.mkdir(parents=True)
+    program.rename(moved)
+    wanted = [thread["frames"] for thread in stacks(core, "--exe", moved)["threads"]]
+    def own_names(*options):
+        return {frame.get("function") for thread in stacks(core, *options)["threads"] for frame in thread["frames"]} & {"plain", "leaf"}
+
+    for here in None, FIXTURES / "busy-O0":
+        if here:
+            shutil.copy(here, program)
+        assert not own_names(), "named without the program"
+        found = stacks(core, "--sysroot", sysroot)["threads"]
+        assert all(thread["complete"] and not any(f.get("guessed") for f in thread["frames"]) for thread in found), found
+        names = [[(f["pc"], f.get("function")) for f in thread["frames"]] for thread in found]
+        assert names == [[(f["pc"], f.get("function")) for f in frames] for frames in wanted], names
+    moved.write_bytes((FIXTURES / "busy-O0").read_bytes())
+    program.unlink()
+    assert not own_names("--sysroot", sysroot), "another build was used"
+    return "the program below a sysroot: found, and another build refused"
+
+
 def moved_program(folder):
     """The program is where --exe says; and a program of another build is refused."""
     program = shutil.copy(FIXTURES / "busy-O2", folder / "program")
@@ -147,4 +175,4 @@ def of_another_machine(folder):
 
 
 needs("gdb")
-run_cases([of_gdb, of_kernel, moved_program, cut_short, of_another_machine])
+run_cases([of_gdb, of_a_program_below_a_sysroot, of_kernel, moved_program, cut_short, of_another_machine])

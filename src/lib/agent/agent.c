@@ -15,7 +15,7 @@
 #include "record/writer.h"
 #include "sensor/sensor.h"
 #include "capture/stack.h"
-#include "capture/python/python.h"
+#include "capture/python.h"
 
 HIDDEN bool agent_ready, agent_calls_back;
 static uint32_t starting;

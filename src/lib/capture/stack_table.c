@@ -4,26 +4,24 @@
  */
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
-#include "capture/python/python_frames.h"
+#include "capture/python_frames.h"
 
 /* Frame ids have 24 bits. */
 #define PENDING (UINT64_C(1) << 31)
 
-HIDDEN stack_tree_t stack_table;
+struct stack_table stack_table;
 HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t frame);
 
-static uint32_t store_node(const stack_tree_t *tree, uint64_t *slot, uint32_t id, uint64_t word) {
-  if (tree == &stack_table && stack_table_on_new)
-    stack_table_on_new(id, (uint32_t)(word >> 32), (uint32_t)word);
+static uint32_t store_node(uint64_t *slot, uint32_t id, uint64_t word) {
+  if (stack_table_on_new) stack_table_on_new(id, (uint32_t)(word >> 32), (uint32_t)word);
   store_release(slot, word);
   return id;
 }
 
-bool stack_tree_init(stack_tree_t *tree) {
-  return leveled_map((void **)&tree->level[0], STACK_TABLE_BITS, sizeof(uint64_t), true) != NULL;
+bool stack_table_init(void) {
+  return leveled_map((void **)&stack_table.level[0], STACK_TABLE_BITS, sizeof(uint64_t), true) !=
+         NULL;
 }
-
-bool stack_table_init(void) { return stack_tree_init(&stack_table); }
 
 #if defined(SONDE_DEBUG)
 /* True if PARENT is a node or 0, and FRAME is a frame. */
@@ -35,13 +33,14 @@ static bool node_is_valid(uint32_t parent, uint32_t frame) {
 }
 #endif
 
-uint32_t stack_tree_child_slow(stack_tree_t *tree, uint32_t parent, uint32_t frame) {
+uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame, hash = leveled_hash(word);
   if (parent == STACK_TABLE_FULL || frame == FRAME_TABLE_FULL) return STACK_TABLE_FULL;
-  SONDE_ASSERT(tree != &stack_table || node_is_valid(parent, frame));
+  SONDE_ASSERT(node_is_valid(parent, frame));
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
-    uint64_t *slots = leveled_map((void **)&tree->level[level], bits, sizeof(uint64_t), level == 0);
+    uint64_t *slots =
+        leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t), level == 0);
     if (!slots) return STACK_TABLE_FULL;
     uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
@@ -50,14 +49,10 @@ uint32_t stack_tree_child_slow(stack_tree_t *tree, uint32_t parent, uint32_t fra
       uint32_t id = leveled_first(STACK_TABLE_BITS, level) + index;
       if (found == 0 && cas_acq_rel(&slots[index], &found, word | PENDING)) found = word | PENDING;
       if (found == word) return id;
-      if (found == (word | PENDING)) return store_node(tree, &slots[index], id, word);
+      if (found == (word | PENDING)) return store_node(&slots[index], id, word);
     }
   }
   return STACK_TABLE_FULL;
-}
-
-uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
-  return stack_tree_child_slow(&stack_table, parent, frame);
 }
 
 bool stack_table_get(uint32_t id, uint32_t *parent, uint32_t *frame) {

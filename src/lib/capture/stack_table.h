@@ -32,13 +32,10 @@
 #define STACK_TABLE_BITS   17
 #define STACK_TABLE_BUCKET 8
 
-/* A tree of nodes as above. */
-typedef struct stack_tree {
+extern HIDDEN struct stack_table {
   /* Words of parent << 32 | frame. */
   uint64_t *level[LEVELED_MAX];
-} stack_tree_t;
-
-extern HIDDEN stack_tree_t stack_table;
+} stack_table;
 
 /* Called with a new node before any capture can return its id. Several threads may call it for one
  * node, and more than once. NULL: not called. The function runs wherever a capture runs. */
@@ -48,42 +45,23 @@ extern HIDDEN void (*stack_table_on_new)(uint32_t id, uint32_t parent, uint32_t 
 #define STACK_TABLE_FULL UINT32_MAX
 
 bool stack_table_init(void);
-bool stack_tree_init(stack_tree_t *tree);
 
 /* Finds or makes the node of FRAME under PARENT after the fast lookup failed. Returns
  * STACK_TABLE_FULL if the table is full, if PARENT is STACK_TABLE_FULL or if FRAME is
  * FRAME_TABLE_FULL. So a full table never shortens a stack. */
-uint32_t stack_tree_child_slow(stack_tree_t *tree, uint32_t parent, uint32_t frame);
+uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame);
 
-/* The fast lookup; 0: it failed. */
-static ALWAYS_INLINE uint32_t stack_tree_find(const stack_tree_t *tree, uint32_t parent,
-                                              uint32_t frame) {
+/* Finds or makes the node of FRAME (not 0) under PARENT. stack_table_init must have succeeded. */
+static ALWAYS_INLINE uint32_t stack_table_child(uint32_t parent, uint32_t frame) {
   uint64_t word = (uint64_t)parent << 32 | frame;
   uint32_t index = (uint32_t)(leveled_hash(word) >> (64 - STACK_TABLE_BITS));
   /* Two slots of a bucket, which is a cache line. */
-  const uint64_t *slots = tree->level[0];
+  const uint64_t *slots = stack_table.level[0];
   if (LIKELY(load_relaxed(&slots[index]) == word))
     return leveled_first(STACK_TABLE_BITS, 0) + index;
   if (LIKELY(load_relaxed(&slots[index ^ 1]) == word))
     return leveled_first(STACK_TABLE_BITS, 0) + (index ^ 1);
-  return 0;
-}
-
-/* Finds or makes the node of FRAME (not 0) under PARENT. stack_tree_init must have succeeded. The
- * nodes of the stack table alone are recorded. */
-static ALWAYS_INLINE uint32_t stack_tree_child(stack_tree_t *tree, uint32_t parent,
-                                               uint32_t frame) {
-  uint32_t node = stack_tree_find(tree, parent, frame);
-  return LIKELY(node) ? node : stack_tree_child_slow(tree, parent, frame);
-}
-
-/* As stack_tree_child_slow. */
-uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame);
-
-/* As stack_tree_child, in the stack table. */
-static ALWAYS_INLINE uint32_t stack_table_child(uint32_t parent, uint32_t frame) {
-  uint32_t node = stack_tree_find(&stack_table, parent, frame);
-  return LIKELY(node) ? node : stack_table_child_slow(parent, frame);
+  return stack_table_child_slow(parent, frame);
 }
 
 /* Gets the frame and the parent of node ID. Returns false if there is no such node. */

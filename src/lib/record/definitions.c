@@ -12,7 +12,7 @@
 #include "record/writer.h"
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
-#include "capture/python/python_frames.h"
+#include "capture/python_frames.h"
 
 /* One bit for each image: recorded as loaded, or as unloaded. */
 static uint8_t recorded_images[(IMAGE_ID_MAX + 1) / 8], unloaded_images[(IMAGE_ID_MAX + 1) / 8];

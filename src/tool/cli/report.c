@@ -303,6 +303,24 @@ static int report(request_t *request) {
   return CLI_FINDING;
 }
 
+/* WORDS: the recording and the names of sections. */
+static int report_sections(request_t *request, char **words) {
+  request->report.path = words[0];
+  request->report.naming = &request->naming.options;
+  request->report.exceeded_ns = &request->exceeded_ns;
+  const char *unknown = choose_sections(&request->sections, words + 1);
+  if (unknown && access(unknown, F_OK) == 0)
+    return cli_wrong_use(&usage,
+                         "takes one recording; report '%s' by itself, or compare two recordings "
+                         "with 'sonde diff'",
+                         unknown);
+  if (unknown)
+    return cli_wrong_use(&usage, "no section '%s'; the sections are" SECTION_WORDS, unknown);
+  int status = report(request);
+  naming_free(&request->naming);
+  return status;
+}
+
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t request = {.report = {.measure = MEASURE_PEAK}};
@@ -352,19 +370,6 @@ int verb_report(int argc, char **argv) {
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1) return cli_wrong_use(&usage, "takes a recording");
-  request.report.path = parser.rest[0];
-  request.report.naming = &request.naming.options;
-  request.report.exceeded_ns = &request.exceeded_ns;
   request.report.top = (uint32_t)top;
-  const char *unknown = choose_sections(&request.sections, parser.rest + 1);
-  if (unknown && access(unknown, F_OK) == 0)
-    return cli_wrong_use(&usage,
-                         "takes one recording; report '%s' by itself, or compare two recordings "
-                         "with 'sonde diff'",
-                         unknown);
-  if (unknown)
-    return cli_wrong_use(&usage, "no section '%s'; the sections are" SECTION_WORDS, unknown);
-  int status = report(&request);
-  naming_free(&request.naming);
-  return status;
+  return report_sections(&request, parser.rest);
 }

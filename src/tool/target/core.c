@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -96,9 +97,34 @@ static bool is_main(const target_t *target, const module_t *module) {
   return core->header >= module->start && core->header < module->end;
 }
 
+/* True if the file at PATH can be read and is the build that is loaded as MODULE, as far as the
+ * core file tells. */
+static bool is_its_file(const core_t *core, const module_t *module, const char *path) {
+  image_t loaded = {.build_id_size = 0}, image;
+  if (access(path, R_OK) != 0 || image_open(&image, path) != 0) return false;
+  bool same = !held_build_id(core, module->start, &loaded) ||
+              (loaded.build_id_size == image.build_id_size &&
+               memcmp(loaded.build_id, image.build_id, loaded.build_id_size) == 0);
+  image_close(&image);
+  return same;
+}
+
+/* The file of MODULE below a sysroot, allocated; NULL: there is none. */
+static char *find_below_sysroots(const core_t *core, const module_t *module) {
+  char path[PATH_MAX];
+  for (const char *const *root = core->sysroots; root && *root; root++)
+    if (snprintf(path, sizeof path, "%s%s", *root, module->path) < (int)sizeof path &&
+        is_its_file(core, module, path))
+      return strdup(path);
+  return NULL;
+}
+
 static void locate(target_t *target, module_t *module) {
   const core_t *core = target->own;
-  const char *path = core->exe && is_main(target, module) ? core->exe : module->path;
+  bool is_given = core->exe && is_main(target, module);
+  const char *path = is_given ? core->exe : module->path;
+  if (!is_given) module->open_path = find_below_sysroots(core, module);
+  if (module->open_path) return;
   if (access(path, R_OK) == 0)
     module->open_path = strdup(path);
   else if (!modules_from_memory(target, module))
@@ -197,7 +223,8 @@ static void find_exe(target_t *target, const char *given) {
   if (!target->exe && given) target->exe = strdup(given);
 }
 
-static bool open_core(target_t *target, const char *path, const char *exe, problem_t *problem) {
+static bool open_core(target_t *target, const char *path, const char *exe,
+                      const char *const *sysroots, problem_t *problem) {
   core_t *core = calloc(1, sizeof *core);
   problem_t inner = {{0}};
   if (!core) {
@@ -212,6 +239,7 @@ static bool open_core(target_t *target, const char *path, const char *exe, probl
   core->memory.read = core_read;
   core->target = target;
   core->exe = exe ? core->exe_path : NULL;
+  core->sysroots = sysroots;
   core->add_missing = add_exe;
   if (exe && !realpath(exe, core->exe_path)) {
     problem_set(problem, "cannot open %s: %s", exe, strerror(errno));
@@ -237,9 +265,10 @@ static bool open_core(target_t *target, const char *path, const char *exe, probl
   return true;
 }
 
-target_t *target_open_core(const char *path, const char *exe, problem_t *problem) {
+target_t *target_open_core(const char *path, const char *exe, const char *const *sysroots,
+                           problem_t *problem) {
   target_t *target = target_new();
-  if (target && open_core(target, path, exe, problem)) return target;
+  if (target && open_core(target, path, exe, sysroots, problem)) return target;
   if (!target) problem_set(problem, "out of memory");
   target_close(target);
   return NULL;

@@ -37,6 +37,8 @@ struct core {
   /* the absolute path of the executable that the user named; NULL: none */
   const char *exe;
   char exe_path[PATH_MAX];
+  /* folders that have the files of the dumped program's machine, up to a NULL; NULL: none */
+  const char *const *sysroots;
   /* Adds mappings that the notes do not list; NULL if there are none. */
   bool (*add_missing)(struct core *core);
 };

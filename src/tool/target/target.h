@@ -203,8 +203,11 @@ typedef struct problem {
 /* Opens the running process PID. NULL with PROBLEM on failure. */
 target_t *target_open_process(pid_t pid, problem_t *problem);
 
-/* Opens the core file PATH. EXE is its main executable; NULL: unknown. */
-target_t *target_open_core(const char *path, const char *exe, problem_t *problem);
+/* Opens the core file PATH. EXE is its main executable; NULL: unknown. Files of its images are
+ * taken from below SYSROOTS first, if they are of the same build: folders up to a NULL, which must
+ * stay valid; NULL: none. */
+target_t *target_open_core(const char *path, const char *exe, const char *const *sysroots,
+                           problem_t *problem);
 
 void target_close(target_t *target);
 

@@ -5,16 +5,10 @@
  * the function of faulthandler). The interpreter's function does not support a thread inside the
  * evaluator, so such instants are only captured.
  *
- * If the library is preloaded, each call of malloc and free is also captured as a frequent event is
- * (stack_id_of_event). Some of these stacks are compared with a capture that remembers no stack,
- * and some with what the interpreter prints.
- *
  * compare_start(FD, MICROSECONDS, MALLOCS): begins; each tick of CPU time, and each MALLOCS-th call
- * of malloc or free, twice, writes to FD what sonde says, a line "--", what the interpreter says,
- * and a line "==".
+ * of malloc if the library is preloaded, writes to FD what sonde says, a line "--", what the
+ * interpreter says, and a line "==".
  * compare_stop(&inside): ends and returns the number of captures; INSIDE: in the evaluator.
- * Interpreters that do not export the function print nothing; their events are compared.
- * compare_events(&different): the number of events that were compared with an uncached capture.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -25,8 +19,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "capture/python/python.h"
-#include "capture/python/python_frames.h"
+#include "capture/python.h"
+#include "capture/python_frames.h"
 #include "capture/stack.h"
 
 static void *(*own_state)(void);
@@ -57,17 +51,6 @@ static void print_ours(uint32_t id) {
     if (python_frame_is(frame)) print_frame(frame);
 }
 
-/* The output is one, and so is what print_ours finds: another thread may be in its handler. */
-static void print_both(uint32_t id, void *state) {
-  uint32_t none = 0;
-  if (!dump || !cas_acq_rel(&busy, &none, 1u)) return;
-  print_ours(id);
-  if (write(out, "--\n", 3) < 0) _exit(3);
-  dump(out, state);
-  if (write(out, "==\n", 3) < 0) _exit(3);
-  store_release(&busy, 0u);
-}
-
 static void on_tick(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
   uint32_t id = 0;
@@ -80,49 +63,22 @@ static void on_tick(int signal, siginfo_t *info, void *context) {
     inside++;
     return;
   }
-  print_both(id, state);
+  /* The output is one, and so is what print_ours finds: another thread may be in its handler. */
+  uint32_t none = 0;
+  if (!cas_acq_rel(&busy, &none, 1u)) return;
+  print_ours(id);
+  if (write(out, "--\n", 3) < 0) _exit(3);
+  dump(out, state);
+  if (write(out, "==\n", 3) < 0) _exit(3);
+  store_release(&busy, 0u);
 }
 
 extern void *__libc_malloc(size_t size);
-extern void __libc_free(void *block);
 static unsigned calls, every;
-static uint32_t compared, different;
-
-static void compare_event(uint64_t pc, uint64_t sp, uint64_t fp) {
-  unsigned call = add_relaxed(&calls, 1u);
-  uint32_t cached = 0, anew = 0;
-  if (call % every == 0) raise(SIGPROF);
-  if (stack_id_of_event(&cached, pc, sp, fp) < 0) return;
-  if (call % 16 == 0) {
-    if (!capture_with_python(&anew, &(python_origin_t){.pc = pc, .sp = sp, .fp = fp}))
-      (void)stack_id_here(&anew, pc, sp, fp);
-    add_relaxed(&compared, 1u);
-    if (anew != cached) add_relaxed(&different, 1u);
-  }
-  void *state = call % every == every / 2 ? own_state() : NULL;
-  if (state) print_both(cached, state);
-}
-
-#define COMPARE_EVENT()                                                                            \
-  if (every) {                                                                                     \
-    const uint64_t *frame = __builtin_frame_address(0);                                            \
-    compare_event((uint64_t)(uintptr_t)__builtin_return_address(0),                                \
-                  (uint64_t)(uintptr_t)frame + 16, frame[0]);                                      \
-  }
 
 void *malloc(size_t size) {
-  COMPARE_EVENT()
+  if (every && add_relaxed(&calls, 1u) % every == 0) raise(SIGPROF);
   return __libc_malloc(size);
-}
-
-void free(void *block) {
-  COMPARE_EVENT()
-  __libc_free(block);
-}
-
-int compare_events(int *with_a_difference) {
-  *with_a_difference = (int)different;
-  return (int)compared;
 }
 
 int compare_start(int fd, int microseconds, int mallocs) {
@@ -132,7 +88,7 @@ int compare_start(int fd, int microseconds, int mallocs) {
   own_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
   dump = (void (*)(int, void *))dlsym(RTLD_DEFAULT, "_Py_DumpTraceback");
   void *eval = dlsym(RTLD_DEFAULT, "_PyEval_EvalFrameDefault");
-  if (!own_state || !eval || !dladdr(eval, &info)) return 0;
+  if (!own_state || !dump || !eval || !dladdr(eval, &info)) return 0;
   evaluator = (uint64_t)(uintptr_t)eval;
   evaluator_end = evaluator + 0x10000;
   out = fd;

@@ -76,8 +76,7 @@ WORK = [
     lambda: fibonacci(10), lambda: list(tree(5)), lambda: asyncio.run(many()), churn, lambda: deep(80),
     lambda: sorted(Number(i % 7).text for i in range(50)), lambda: sorted([Number(i) for i in range(20)]),
     lambda: json.loads(json.dumps({str(i): [i] for i in range(20)}), object_hook=lambda d: dict(d)),
-    lambda: re.sub("[a-c]", lambda m: m[0].upper(), "abcd" * 10),
-    lambda: getattr(ast, "unparse", ast.dump)(ast.parse("a = [b for c in d]")),
+    lambda: re.sub("[a-c]", lambda m: m[0].upper(), "abcd" * 10), lambda: ast.unparse(ast.parse("a = [b for c in d]")),
     lambda: functools.reduce(lambda a, b: a + str(b), range(30), ""),
 ]
 
@@ -109,6 +108,4 @@ with open(sys.argv[3], "wb") as out:
     other.join()
     inside = ctypes.c_int()
     captures = library.compare_stop(ctypes.byref(inside))
-    different = ctypes.c_int()
-    events = library.compare_events(ctypes.byref(different))
-print(captures, inside.value, events, different.value)
+print(captures, inside.value)

@@ -405,6 +405,8 @@ static void processes_share_the_folder(void **unused) {
   size_t size;
   make(&made);
   index_close(encode(&made, 9, &bytes, &size));
+  for (char key[] = "k0"; key[1] < '3'; key[1]++) /* a reader may be done before a writer begins */
+    index_cache_store(key, bytes, size);
   pid_t children[6];
   for (int i = 0; i < 6; i++) {
     if ((children[i] = fork()) != 0) continue;

@@ -64,11 +64,11 @@ static threads_state_t state_of(why_t *w, const usage_series_t *threads) {
 
 /* A pool has its threads from its start on. */
 static bool keeps_growing(why_t *w) {
-  size_t last = w->level_count - 1, grown = 0;
+  size_t last = w->level_count - 1, steps = last - last / 2, grown = 0;
   if (w->level_count < WHY_LEVELS / 2) return false;
-  for (size_t i = last / 2 + 1; i <= last; i++)
+  for (size_t i = last - steps + 1; i <= last; i++)
     grown += blocks_at(w, i) > blocks_at(w, i - 1);
-  return (double)grown >= WHY_GROWTH_STEPS * (double)(last - last / 2);
+  return (double)grown >= WHY_GROWTH_STEPS * (double)steps;
 }
 
 static void add_finding(const why_weight_t *hot, uint64_t blocks, const usage_series_t *threads,

@@ -132,7 +132,8 @@ static int run(request_t *request) {
   problem_t problem = {{0}};
   int status;
   if (request->pid == getpid()) return message_fail("sonde cannot read its own stacks");
-  target_t *target = request->core ? target_open_core(request->core, request->exe, &problem)
+  target_t *target = request->core ? target_open_core(request->core, request->exe,
+                                                      request->naming.options.sysroots, &problem)
                                    : target_open_process((pid_t)request->pid, &problem);
   if (!target) return message_fail("%s", problem.text);
   if (stacks_capture(target, &request->capture, &problem))

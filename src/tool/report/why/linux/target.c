@@ -396,8 +396,8 @@ bool why_target(why_report_t *why, long pid, const char *path, const char *exe,
     snprintf(error, WHY_ERROR_MAX, "sonde cannot observe itself");
     return false;
   }
-  target_t *target =
-      pid ? target_open_process((pid_t)pid, &problem) : target_open_core(path, exe, &problem);
+  target_t *target = pid ? target_open_process((pid_t)pid, &problem)
+                         : target_open_core(path, exe, naming->sysroots, &problem);
   observer_t o = {.target = target};
   bool good = target && explain(why, &o, naming, &problem);
   if (good) keep_culprits(why);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stacks of the calling thread with its Python frames: in signal handlers, and for events that are
- * rare. Sensors of frequent events (--malloc=all) use capture/python/python_event.h.
+ * rare. Sensors of frequent events (--malloc=all) record native frames only.
  *
  * The thread itself is interrupted or calls, so its frames do not change meanwhile. The chain of
  * frames is read from its thread state without a call into the interpreter and without a lock.
  * Every page is verified once in a capture before it is read, as for stacks
- * (capture/stack_window.h). The names and the line of a frame are read once
- * (capture/python/python_codes.h).
+ * (capture/stack_window.h). The names and the line of each frame are read anew: a code object may
+ * have been freed and its memory used for another one.
  *
  * The evaluator of 3.11 and 3.12 links its frame in several steps. A signal between them leaves a
  * chain that contradicts itself, or an evaluator that is entered. Then a frame named
  * python_missing_name stands for the Python frames.
  *
- * Cost: programs without Python test one word. Else a capture of functions that were met before
- * takes the walk, ten system calls that verify pages, and 40 ns for each Python frame: together 1.7
- * to 3.4 us for 3 to 40 Python frames. A new function and line takes the copy of two texts and four
- * or five verified pages, 2 us. A capture uses no more than 2 KB of the handler's stack.
+ * Cost: programs without Python test one word. Else a capture takes the walk, about 2 us per Python
+ * frame: the verification of four or five pages, one system call each, and the copy of two texts. A
+ * capture uses no more than 2 KB of the handler's stack.
  */
 #ifndef SONDE_CAPTURE_PYTHON_H
 #define SONDE_CAPTURE_PYTHON_H
@@ -41,9 +40,5 @@ typedef struct python_origin {
 /* Sets *ID to the id of the stack at ORIGIN, 0 if the tables are full. False: it
  * has no Python frames, or is not complete; then the caller captures the native frames. */
 bool capture_with_python(uint32_t *id, const python_origin_t *origin);
-
-/* The id of the frame of INSTRUCTION in CODE (python/chain.h), PYTHON_FRAME_INSERTED for one that
- * is not shown, FRAME_TABLE_FULL if the tables are full; 0: it is no code object. */
-uint32_t capture_python_frame(uint64_t code, uint64_t instruction);
 
 #endif
