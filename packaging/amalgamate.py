@@ -64,11 +64,11 @@ const int64_t trampoline_offsets[TRAMPOLINE_PLACES] = {0}; /* no trampoline: the
 
 def is_skipped(condition):
     """Whether a preprocessor condition is never met here."""
-    return re.fullmatch(r"#\s*if\s+defined\((__APPLE__|SONDE_DEBUG)\)", condition.strip())
+    return re.fullmatch(r"#\s*if\s+defined\((__APPLE__|SONDE_DEBUG|SONDE_ATTACHED)\)", condition.strip())
 
 
 def strip_never(text):
-    """Removes the branches of #if defined(__APPLE__) and SONDE_DEBUG."""
+    """Removes the branches that is_skipped names."""
     out, stack = [], []  # of (is such a branch, its lines are kept)
     for line in text.splitlines():
         word = re.match(r"\s*#\s*(if|ifdef|ifndef|elif|else|endif)\b", line)

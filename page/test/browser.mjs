@@ -116,7 +116,7 @@ const checks = {
   /** A search narrows the table, marks the graph, and reports a wrong expression. */
   async search(page) {
     await tab(page, "cpu");
-    const field = page.getByLabel("Search");
+    const field = page.getByRole("searchbox", { name: "Search" });
     const before = (await rows(page)).length;
     const name = (await rows(page))[0].name;
     await field.fill(`^${name.slice(0, 6).replace(/\W/g, ".")}`);

@@ -28,7 +28,9 @@ typedef enum os_thread_slot {
 __attribute__((visibility("hidden"))) void *os_thread_slot(os_thread_slot_t which);
 __attribute__((visibility("hidden"))) void os_set_thread_slot(os_thread_slot_t which, void *value);
 #define SLOT_BY_CALL
-#elif defined(SONDE_ATTACHED)
+#endif
+
+#if defined(SONDE_ATTACHED)
 /* NULL before os_thread_slots_init, and for a thread that os_thread_slots_claim has refused. */
 __attribute__((visibility("hidden"))) void *os_thread_slot(os_thread_slot_t which);
 __attribute__((visibility("hidden"))) void os_set_thread_slot(os_thread_slot_t which, void *value);

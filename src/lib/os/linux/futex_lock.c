@@ -8,9 +8,9 @@
  */
 #include "os/futex_lock.h"
 
-#include <linux/futex.h>
 #include <sys/syscall.h>
 
+#include "os/linux/calls/futex.h"
 #include "os/linux/loader.h"
 #include "os/os.h"
 
@@ -88,7 +88,7 @@ static void inherited(const futex_reader_t *r, futex_lock_t *out) {
 bool futex_lock_find(const futex_reader_t *r, const uint64_t arguments[6], futex_lock_t *out) {
   int operation = (int)arguments[1] & FUTEX_CMD_MASK;
   bool plain = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET;
-  bool inherits = operation == FUTEX_LOCK_PI || operation == 13; /* FUTEX_LOCK_PI2 */
+  bool inherits = operation == FUTEX_LOCK_PI || operation == FUTEX_LOCK_PI2;
   *out = (futex_lock_t){.address = arguments[0]};
   if (inherits)
     inherited(r, out);

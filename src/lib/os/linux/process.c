@@ -10,15 +10,10 @@
 #include "base/bits.h"
 #include "os/linux/calls/call.h"
 #include "os/linux/calls/forbidden.h"
+#include "os/linux/calls/futex.h"
 #include "os/linux/dynamic.h"
 #include "os/linux/internal.h"
 #include "os/os.h"
-
-/* From linux/futex.h, which musl's compiler wrapper does not find. */
-#define FUTEX_WAIT_SHARED  0
-#define FUTEX_WAKE_SHARED  1
-#define FUTEX_WAIT_PRIVATE 128
-#define FUTEX_WAKE_PRIVATE 129
 
 pid_t os_pid(void) {
   long pid = call0(getpid);
