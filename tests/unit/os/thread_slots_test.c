@@ -166,8 +166,8 @@ static void *be_interrupted(void *claimed) {
   sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
   *(bool *)claimed = os_thread_slots_claim();
-  while (!handled) /* the signal is on its way */
-    sched_yield();
+  while (!handled) /* the signal is on its way; ThreadSanitizer delays it until a call that waits */
+    usleep(1);
   return NULL;
 }
 
