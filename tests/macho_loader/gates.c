@@ -76,6 +76,7 @@ static const char *const locking[] = {
     "_opendir",
     "_fdopendir",
     "_readdir",
+    "_scandir",
     "_closedir",
     "_realpath",
     "_strdup",

@@ -144,6 +144,30 @@ static uint8_t *mac_readdir(DIR *folder) {
   return out;
 }
 
+static int mac_alphasort(uint8_t **a, uint8_t **b) {
+  return strcmp((char *)*a + FACT_dirent_name, (char *)*b + FACT_dirent_name);
+}
+
+static int by_name(const void *a, const void *b) {
+  return mac_alphasort((uint8_t **)(uintptr_t)a, (uint8_t **)(uintptr_t)b);
+}
+
+/* All entries in the order of their names, as alphasort wants them. */
+static int mac_scandir(const char *path, uint8_t ***out, void *select, void *order) {
+  if (select || !order) die("scandir with a selection or without an order");
+  DIR *folder = opendir(path);
+  int count = 0;
+  if (!folder) return -1;
+  *out = NULL;
+  for (uint8_t *file; (file = mac_readdir(folder)); count++) {
+    *out = realloc(*out, ((size_t)count + 1) * sizeof **out);
+    (*out)[count] = memcpy(malloc(FACT_sizeof_dirent), file, FACT_sizeof_dirent);
+  }
+  closedir(folder);
+  if (count) qsort(*out, (size_t)count, sizeof **out, by_name);
+  return count;
+}
+
 static long mac_sysconf(int name) {
   if (name == (int)FACT__SC_NPROCESSORS_ONLN) return sysconf(_SC_NPROCESSORS_ONLN);
   if (name == (int)FACT__SC_PAGESIZE) return 16384;
@@ -287,6 +311,8 @@ const stand_in_t libc_stand_ins[] = {
     {"_renameat", mac_renameat},
     {"_utimensat", mac_utimensat},
     {"_readdir", mac_readdir},
+    {"_scandir", mac_scandir},
+    {"_alphasort", mac_alphasort},
     {"_sysconf", mac_sysconf},
     {"_clock_gettime", mac_clock_gettime},
     {"_madvise", mac_madvise},

@@ -7,7 +7,7 @@ import pathlib
 import re
 import subprocess
 
-from helpers import SONDE, compile_c, fresh, kill, needs, needs_agent, record, report, run_cases, skip, sonde, write
+from helpers import SONDE, compile_c, fresh, needs, needs_agent, record, report, run_cases, skip, sonde, write
 
 needs_agent()
 

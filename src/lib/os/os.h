@@ -164,8 +164,8 @@ int os_thread_read(int folder, pid_t tid, os_thread_t *out);
  * structure is unknown, which the handle of the calling thread shows. */
 pid_t os_thread_of_handle(uint64_t handle);
 
-/* Returns the tid of the thread with the Mach port PORT, of any process; -ESRCH when it is no port of
- * a thread; -ENOSYS except on Apple's systems. */
+/* Returns the tid of the thread with the Mach port PORT, of any process; -ESRCH when it is no port
+ * of a thread; -ENOSYS except on Apple's systems. */
 pid_t os_thread_of_port(uint32_t port);
 
 /* Where a thread that is not on a CPU will continue in user code. */
