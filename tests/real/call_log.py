@@ -51,7 +51,7 @@ def _program(*options):
 
 
 def the_log_is_what_the_program_says():
-    path, done = record([_program("-finstrument-functions", "-x", "c++")], "--trace", text=True)
+    path, done = record([_program("-finstrument-functions", "-x", "c++")], "--trace", "--no-waits", text=True)
     log = sonde("export", "--as", "calls", path)
     assert log.startswith("# thread ") and log.splitlines()[1].split() == ["#", "depth", "duration", "ms", "start", "ms", "call"]
     calls = [call for call in _calls(log) if "call_next" not in call[3]]

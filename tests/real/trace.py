@@ -5,6 +5,7 @@ without a return are paired, nothing is said that is not so."""
 import collections
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -233,6 +234,31 @@ def the_chrome_trace_is_well_formed():
             assert not ends or e["ts"] + e["dur"] <= ends[-1] + 0.0021, (e, ends)
             ends.append(e["ts"] + e["dur"])
         assert all(e["dur"] >= 0 for e in calls)
+
+
+def waiting_is_told_apart_from_own_time():
+    """The program measures how long it was in each function. All but one of them only wait."""
+    for program, trace in ((build("gcc -O1", "waits.c"), "--trace"),
+                           (compile_c(trace_source("waits.c"), "-g", "-O1", "-fno-inline", "-pthread"),
+                            "--trace=!*")):
+        if trace != "--trace" and platform.machine() != "x86_64":
+            continue
+        path, done = record_trace(program, trace=trace, waits=True)
+        took = dict(zip(("take", "nap", "look", "crunch"), (int(n) for n in done.stdout.split())))
+        rows = {row["function"]: row for row in trace_of(path)["trace"]["functions"]}
+        for name in "take", "nap", "look":
+            row = rows[name]
+            assert row["waits_ns"] + row["self_ns"] <= row["total_ns"] + 2, row
+            assert 0.8 * 1000 * took[name] <= row["waits_ns"] <= 1000 * (took[name] + 1), (took, row)
+        assert "waits_ns" not in rows["crunch"], rows["crunch"]
+        assert {"usleep", "poll", "pthread_mutex_lock", "read", "pthread_join"} <= set(rows), rows
+        waits = sum(rows[name]["waits_ns"] for name in ("take", "nap", "look", "pthread_join", "read"))
+        assert abs(rows["main"]["waits_ns"] - waits) < 100000, (rows["main"], waits)
+        text = sonde("report", path, "trace")
+        assert re.search(r"total +self +waits", text) and "which self leaves out" in " ".join(text.split()), text
+        plain = record_trace(program, trace=trace)[0]
+        told = trace_of(plain)["trace"]["functions"]
+        assert "usleep" not in {row["function"] for row in told} and not any("waits_ns" in row for row in told)
 
 
 def it_is_switched_while_the_program_runs():

@@ -18,6 +18,7 @@ typedef struct open_call {
   uint64_t start;
   uint64_t inside;    /* calls inside it, at any depth */
   double children_ns; /* of the outermost accepted calls inside it */
+  double wait_ns;     /* of the outermost calls inside it that can block */
 } running_call_t;
 
 typedef struct pass {
@@ -29,6 +30,7 @@ typedef struct pass {
   uint32_t stream;
   double rate;
   uint8_t *accepted; /* by frame of the recording: 0 not yet known, 1 no, 2 yes */
+  uint8_t *blocking; /* the same of can_block */
   const record_frame_t *frames;
   bool stopped; /* by on_call */
 } trace_pass_t;
@@ -63,9 +65,10 @@ static unsigned bucket_of(double ns) {
   return c < TRACE_BUCKETS ? c : TRACE_BUCKETS - 1;
 }
 
-static void add_call(trace_times_t *t, double took, double self, bool open) {
+static void add_call(trace_times_t *t, double took, double self, double waits, bool open) {
   uint64_t ended = t->calls - t->open;
   t->calls++;
+  t->wait_ns += waits;
   t->total_ns += took;
   t->self_ns += self;
   if (took > t->max_ns) t->max_ns = took;
@@ -88,6 +91,7 @@ void trace_add_times(trace_times_t *into, const trace_times_t *more) {
   into->open_ns += more->open_ns;
   into->total_ns += more->total_ns;
   into->self_ns += more->self_ns;
+  into->wait_ns += more->wait_ns;
   for (int i = 0; i < TRACE_BUCKETS; i++)
     into->buckets[i] += more->buckets[i];
 }
@@ -125,13 +129,22 @@ static int by_time(const void *left, const void *right) {
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static bool is_accepted(trace_pass_t *p, uint32_t frame) {
-  if (!p->filter->accept) return true;
+/* What DECIDE says of FRAME; KNOWN keeps its decisions. */
+static bool decides(const trace_pass_t *p, uint8_t *known, uint32_t frame,
+                    bool (*decide)(void *context, const record_frame_t *frame)) {
   const record_frame_t *f = reader_frame(p->reader, frame);
   if (!f) return false;
-  uint8_t *known = &p->accepted[f - p->frames];
-  if (!*known) *known = p->filter->accept(p->filter->context, f) ? 2 : 1;
-  return *known == 2;
+  uint8_t *decision = &known[f - p->frames];
+  if (!*decision) *decision = decide(p->filter->context, f) ? 2 : 1;
+  return *decision == 2;
+}
+
+static bool is_accepted(const trace_pass_t *p, uint32_t frame) {
+  return !p->filter->accept || decides(p, p->accepted, frame, p->filter->accept);
+}
+
+static bool can_block(const trace_pass_t *p, uint32_t frame) {
+  return p->filter->can_block && decides(p, p->blocking, frame, p->filter->can_block);
 }
 
 static bool begin_call(trace_pass_t *p, uint32_t frame, uint64_t time) {
@@ -155,12 +168,14 @@ static bool end_call(trace_pass_t *p, uint64_t time, bool open) {
   double took = time > c.start ? (double)(time - c.start) * p->rate : 0;
   if (p->filter->net) took -= t->cost.inside + (double)c.inside * t->cost.pair;
   if (took < c.children_ns) took = c.children_ns;
+  double waits = can_block(p, c.frame) || c.wait_ns > took ? took : c.wait_ns;
+  if (outer) outer->wait_ns += waits;
   if (!c.shown || took < p->filter->min_ns) {
     if (outer) outer->children_ns += c.children_ns;
     return true;
   }
   if (outer) outer->children_ns += took;
-  add_call(&t->nodes[c.node].times, took, took - c.children_ns, open);
+  add_call(&t->nodes[c.node].times, took, took - c.children_ns, waits, open);
   t->shown++;
   trace_span_t one = {.node = c.node,
                       .frame = c.frame,
@@ -210,8 +225,9 @@ static bool prepare(trace_pass_t *p) {
   size_t frames;
   trace_t *t = p->trace;
   p->frames = reader_frames(p->reader, &frames);
-  p->accepted = calloc(frames + 1, 1);
+  p->accepted = calloc(frames + 1, 2);
   if (p->filter->slowest) t->slowest = calloc(p->filter->slowest, sizeof *t->slowest);
+  p->blocking = p->accepted ? p->accepted + frames + 1 : NULL;
   if (!p->accepted || (p->filter->slowest && !t->slowest)) return false;
   if (!ARRAY_GROW(t->nodes, 0, t->node_capacity)) return false;
   t->nodes[0] = (trace_node_t){0};

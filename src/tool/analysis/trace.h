@@ -25,6 +25,7 @@ typedef struct trace_times {
   uint64_t calls, open; /* open: those that did not return */
   double total_ns, open_ns, min_ns, max_ns;
   double self_ns; /* total_ns less the calls inside */
+  double wait_ns; /* the part of total_ns in calls that can block, with their own time */
   uint32_t buckets[TRACE_BUCKETS];
 } trace_times_t;
 
@@ -52,9 +53,11 @@ typedef struct trace_filter {
   uint64_t tid;       /* only this thread; 0: all */
   /* Returns whether calls of FRAME are accepted. NULL: all are. */
   bool (*accept)(void *context, const record_frame_t *frame);
+  /* Returns whether calls of FRAME can block. NULL: none can. */
+  bool (*can_block)(void *context, const record_frame_t *frame);
   /* Called with each accepted call. Returns false to end the pass. May be NULL. */
   bool (*on_call)(void *context, const trace_span_t *call);
-  void *context; /* of accept */
+  void *context; /* of accept and can_block */
   void *on_call_context;
   uint32_t slowest; /* how many single calls to keep */
 } trace_filter_t;

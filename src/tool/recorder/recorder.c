@@ -110,6 +110,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
   recording_set_tracing(&s->recording, o->mode & RECORD_CALLS);
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
+  control->trace_waits = o->trace_waits;
   control->policy_fd = policy_fd;
   control->policy_size = (uint32_t)o->policy_bytes;
   return true;

@@ -47,6 +47,8 @@ typedef struct recorder_options {
   cpu_rules_t cpu_rules;
   /* functions that RECORD_CALLS traces besides instrumented ones; NULL: none */
   const char *trace_pattern;
+  /* whether RECORD_CALLS traces the C library's functions that can block, too */
+  bool trace_waits;
   /* of RECORD_AUDIT: the compiled policy; must stay valid while the recorder runs */
   const audit_policy_t *policy;
   size_t policy_bytes;

@@ -11,8 +11,9 @@ def trace_source(name):
     return source_file("real", "trace", name)
 
 
-def record_trace(program, *arguments, trace="--trace", options=(), **how):
-    path, done = record([program, *arguments], trace, *options, **how)
+def record_trace(program, *arguments, trace="--trace", options=(), waits=False, **how):
+    """WAITS: whether calls that can block are traced besides, as is the default."""
+    path, done = record([program, *arguments], trace, *([] if waits else ["--no-waits"]), *options, **how)
     assert os.path.exists(path), done.stderr
     return path, done
 

@@ -12,6 +12,7 @@
 #include "sensor/audit/policy.h"
 #include "sensor/trace/objc_lookups.h"
 #include "sensor/trace/trace.h"
+#include "sensor/trace/wait_names.h"
 #include "sonde/status.h"
 
 #define GLOB_MAX 256u
@@ -180,9 +181,10 @@ bool imports_may_name_methods(const char *list) {
 static bool may_want(const char *name, void *context) {
   const shm_control_t *control = writer_control();
   (void)context;
-  return control && control->trace_pattern[0] && !control->imports_refused[0] &&
-         (objc_lookups_may_match(control->trace_pattern, name) ||
-          imports_match(control->trace_pattern, name, NULL));
+  if (!control || control->imports_refused[0]) return false;
+  if (control->trace_waits && wait_names_has(name)) return true;
+  return control->trace_pattern[0] && (objc_lookups_may_match(control->trace_pattern, name) ||
+                                       imports_match(control->trace_pattern, name, NULL));
 }
 
 static void *replace(const hook_candidate_t *c, void ***original, void *context) {
@@ -191,12 +193,13 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   if (!control) return NULL;
   if (objc_lookups_may_match(control->trace_pattern, c->name))
     return objc_lookups_replace(c, original);
-  if (!imports_match(control->trace_pattern, c->name, c->path)) return NULL;
+  bool is_wanted = imports_match(control->trace_pattern, c->name, c->path);
+  if (!is_wanted && !(control->trace_waits && wait_names_has_of(c->name, c->path))) return NULL;
   imports_verdict_t verdict = imports_verdict(c->name);
   bool is_private = text_equal(c->version, "GLIBC_PRIVATE");
   trampoline_t *t = NULL;
   if (verdict == IMPORTS_NEVER || is_private || c->other_registers) {
-    add_relaxed(&control->imports_left, 1u);
+    if (is_wanted) add_relaxed(&control->imports_left, 1u);
     return NULL;
   }
   t = trampoline_new(c->function);
@@ -208,7 +211,8 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   t->flags = verdict == IMPORTS_CALLED ? TRAMPOLINE_ENTRY_ONLY : 0;
   trace_name(c->in_library, c->name);
   trampoline_set(t, verdict == IMPORTS_CALLED ? &imports_called_calls : &imports_timed_calls);
-  add_relaxed(verdict == IMPORTS_CALLED ? &control->imports_called : &control->imports_timed, 1u);
+  if (is_wanted)
+    add_relaxed(verdict == IMPORTS_CALLED ? &control->imports_called : &control->imports_timed, 1u);
   *original = (void **)(uintptr_t)&t->target;
   return (void *)(uintptr_t)trampoline_thunk(t);
 }

@@ -13,6 +13,9 @@
  * the program. FUNCTION is a glob for the name of its symbol, or for "+0xOFFSET" if it has none. A
  * FUNCTION alone without wildcards also selects a function of the program with that name.
  *
+ * If the recorder asks for it, functions that can block are traced besides (wait_names.h), so that
+ * the time of the program's functions is told apart from waiting.
+ *
  * Calls that use no import slot are not traced: usually those inside the defining library, and
  * those through pointers copied earlier, or taken from a slot that code reads (hook/filter.h).
  * Functions that return twice or never, or inspect their caller, are reported when they are called,

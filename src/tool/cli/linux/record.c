@@ -27,6 +27,7 @@ enum {
   KEY_WALL,
   KEY_COVERAGE,
   KEY_AUDIT_DEPTH,
+  KEY_NO_WAITS,
   KEY_CPU,
   KEY_FOLLOW,
   KEY_JIT,
@@ -45,6 +46,10 @@ static const cli_option_t options[] = {
         {KEY_WALL, "wall", "[HZ]",
          "sample all threads, including blocked ones, HZ times a\n"
          "second (" DEFAULT_HZ_TEXT "); only running threads are signaled"},
+    {KEY_NO_WAITS, "no-waits", NULL,
+     "with --trace: do not trace calls that can block. They are\n"
+     "traced if functions of the program are, so that their\n"
+     "own time is without waiting"},
     {KEY_AUDIT_DEPTH, "audit-depth", "N",
      "with --audit: record the N innermost frames of a stack\n"
      "(1 to 64; default: all). Calls whose frames are equal\n"
@@ -111,6 +116,7 @@ typedef struct parsed {
   long seconds;      /* 0: no limit */
   char trace_pattern[sizeof((shm_control_t *)0)->trace_pattern];
   long audit_depth; /* 0: all frames */
+  bool no_waits;
 } parsed_t;
 
 static bool parse_malloc(const char *value, parsed_t *p) {
@@ -179,6 +185,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_AUDIT_DEPTH:
     if (parse_number(value, 1, AUDIT_DEPTH_MAX, &p->audit_depth)) break;
     return "--audit-depth takes a number of frames from 1 to 64";
+  case KEY_NO_WAITS: p->no_waits = true; break;
   case KEY_COVERAGE: o->coverage = true; break;
   case KEY_FOLLOW: o->follow = true; break;
   case KEY_JIT: o->jit = true; break;
@@ -200,13 +207,20 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   return NULL;
 }
 
-/* Adds the default sensors, and the audit to --coverage and --audit-depth. */
+/* Functions of the program are traced: instrumented ones, or those that the pattern patches. */
+static bool traces_program(const recorder_options_t *o) {
+  return o->mode & SENSOR_MODE_trace && (!o->trace_pattern || strchr(o->trace_pattern, '!'));
+}
+
+/* Adds the default sensors, the calls that can block, and the audit to --coverage and
+ * --audit-depth. */
 static bool complete(parsed_t *p) {
   recorder_options_t *o = &p->options;
   if (!p->malloc_given && !o->mode) {
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
+  o->trace_waits = traces_program(o) && !p->no_waits;
   if ((o->coverage || p->audit_depth) && !(o->mode & RECORD_AUDIT)) {
     o->mode |= RECORD_AUDIT;
     if (!read_policy("linux", o)) return false;

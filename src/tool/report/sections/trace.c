@@ -4,7 +4,8 @@
  *
  * Wide text shows the distribution of the durations as bars: one bar for each factor of four from
  * 1 ns. The heading marks µs, ms and s. Lines of less than WIDE columns leave it out, and the
- * shortest call.
+ * shortest call. The time in calls that can block takes the column of the longest call there: the
+ * slowest calls have a list of their own.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,17 +18,33 @@
 #include "report/table.h"
 
 enum { COLUMNS = 17, TREE_DEPTH = 48, INDENT_MAX = 120, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
-enum { WIDE = 120, NAME_COLUMN = 53, WIDE_NAME_COLUMN = 87, NOTE_COLUMN = 13, NOTE_MAX = 256 };
+enum {
+  WIDE = 120,
+  NAME_COLUMN = 53,
+  WIDE_NAME_COLUMN = 87,
+  WIDE_WIDTH = 11,
+  NOTE_COLUMN = 13,
+  NOTE_MAX = 256
+};
 
 static bool is_wide(const report_t *r) { return !r->columns || r->columns >= WIDE; }
 
 /* Where names begin. */
-static int name_column(const report_t *r) { return is_wide(r) ? WIDE_NAME_COLUMN : NAME_COLUMN; }
+static int name_column(const trace_view_t *v) {
+  return !is_wide(v->report) ? NAME_COLUMN : WIDE_NAME_COLUMN + (v->has_waits ? WIDE_WIDTH : 0);
+}
 
-static const char *heading(const report_t *r) {
-  return is_wide(r) ? "      total       self        calls       mean      least      worst"
-                      "  n    µ    m    s   "
-                    : "     total      self      calls      mean     worst";
+static void print_heading(const trace_view_t *v, FILE *out) {
+  const char *waits = v->has_waits ? "      waits" : "";
+  if (is_wide(v->report))
+    fprintf(out,
+            "      total       self%s        calls       mean      least      worst"
+            "  n    µ    m    s\n",
+            waits);
+  else if (v->has_waits)
+    fprintf(out, "     total      self     waits      calls      mean\n");
+  else
+    fprintf(out, "     total      self      calls      mean     worst\n");
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -54,16 +71,19 @@ static void print_distribution(const trace_times_t *t, FILE *out) {
     fputs(heights[columns[i] ? 1 + 7 * columns[i] / most : 0], out);
 }
 
-static void print_times(const report_t *r, const trace_times_t *t, double total, FILE *out) {
+static void print_times(const trace_view_t *v, const trace_times_t *t, double total, double waits,
+                        FILE *out) {
+  const report_t *r = v->report;
   bool wide = is_wide(r), known = t->calls > t->open;
-  int width = wide ? 11 : 10;
+  int width = wide ? WIDE_WIDTH : 10;
   char count[24];
   print_duration(total, width, out);
   print_duration(t->self_ns, width, out);
+  if (v->has_waits) print_duration(waits > 0 ? waits : -1, width, out);
   print_right(report_count(t->calls, count), wide ? 13 : 11, out);
   print_duration(known ? trace_mean_ns(t) : -1, width, out);
   if (wide) print_duration(known ? t->min_ns : -1, width, out);
-  print_duration(t->max_ns, width, out);
+  if (wide || !v->has_waits) print_duration(t->max_ns, width, out);
   fprintf(out, "  %s", r->dim);
   if (wide) print_distribution(t, out);
   fprintf(out, "%s%s", r->plain, wide ? "  " : "");
@@ -85,11 +105,12 @@ static void print_name(const report_t *r, const frame_name_t *name, int column, 
 static void print_functions(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   size_t rows = report_rows(r, BRIEF_ROWS);
-  fprintf(out, "\n%scalls by function%s\n%s\n", r->bold, r->plain, heading(r));
+  fprintf(out, "\n%scalls by function%s\n", r->bold, r->plain);
+  print_heading(v, out);
   for (size_t i = 0; i < v->function_count && i < rows; i++) {
     const trace_function_t *f = &v->functions[i];
-    print_times(r, &f->times, f->total_ns, out);
-    print_name(r, f->name, name_column(r), true, out);
+    print_times(v, &f->times, f->total_ns, f->wait_ns, out);
+    print_name(r, f->name, name_column(v), true, out);
   }
   if (v->function_count > rows) report_more(v->function_count - rows, "functions", out);
 }
@@ -110,16 +131,14 @@ static void print_children(const trace_view_t *v, uint32_t node, unsigned depth,
       continue;
     }
     shown++;
-    print_times(v->report, t, t->total_ns, out);
+    print_times(v, t, t->total_ns, t->wait_ns, out);
     int indent = (int)(2 * (depth < INDENT_MAX ? depth : INDENT_MAX));
     fprintf(out, "%*s", indent, "");
-    print_name(v->report, trace_node_name(v, v->order[i]), name_column(v->report) + indent, false,
-               out);
+    print_name(v->report, trace_node_name(v, v->order[i]), name_column(v) + indent, false, out);
     print_children(v, v->order[i], depth + 1, whole, out);
   }
   if (left)
-    fprintf(out, "%*s… %" PRIu32 " more, shorter\n", (int)(2 * depth) + name_column(v->report), "",
-            left);
+    fprintf(out, "%*s… %" PRIu32 " more, shorter\n", (int)(2 * depth) + name_column(v), "", left);
 }
 
 static void print_tree(const trace_view_t *v, FILE *out) {
@@ -127,7 +146,8 @@ static void print_tree(const trace_view_t *v, FILE *out) {
   double whole = 0;
   for (uint32_t i = v->first[0]; i < v->first[1]; i++)
     whole += v->trace.nodes[v->order[i]].times.total_ns;
-  fprintf(out, "\n%scall tree%s\n%s\n", r->bold, r->plain, heading(r));
+  fprintf(out, "\n%scall tree%s\n", r->bold, r->plain);
+  print_heading(v, out);
   print_children(v, 0, 0, whole, out);
 }
 
@@ -205,6 +225,12 @@ static void print_head(const trace_view_t *v, FILE *out) {
     print_note(r, out, "overhead",
                "tracing adds %.1f ns to a call, %.1f ns of it inside the call: %s", t->cost.pair,
                t->cost.inside, r->calls.net ? "subtracted" : "not subtracted (--net does)");
+  if (t->shown)
+    print_note(r, out, "times", "%s",
+               v->has_waits
+                   ? "elapsed; waits: in calls that can block (locks, sleep, poll, read, write), "
+                     "which self leaves out"
+                   : "elapsed, with the time in which the thread waited");
   print_patched(r, out);
   if (t->left || t->open)
     print_note(r, out, "ended",
@@ -248,9 +274,11 @@ static void add_ns(json_object *o, const char *key, double ns) {
   json_add_count(o, key, ns > 0 && ns < 9e18 ? (uint64_t)(ns + 0.5) : 0);
 }
 
-static void add_times(const report_t *r, json_object *o, const trace_times_t *t, double total) {
+static void add_times(const report_t *r, json_object *o, const trace_times_t *t, double total,
+                      double waits) {
   table_row_json(r, times_columns, t, o);
   add_ns(o, "total_ns", total);
+  if (waits > 0) add_ns(o, "waits_ns", waits);
   if (t->calls > t->open) {
     add_ns(o, "least_ns", t->min_ns);
     add_ns(o, "mean_ns", trace_mean_ns(t));
@@ -271,7 +299,8 @@ static json_object *functions_json(const trace_view_t *v) {
   for (size_t i = 0; i < v->function_count; i++) {
     json_object *row = json_new_object();
     report_function_json(v->functions[i].name, row);
-    add_times(v->report, row, &v->functions[i].times, v->functions[i].total_ns);
+    add_times(v->report, row, &v->functions[i].times, v->functions[i].total_ns,
+              v->functions[i].wait_ns);
     json_append(list, row);
   }
   return list;
@@ -286,7 +315,7 @@ static json_object *nodes_json(const trace_view_t *v) {
     json_add_count(row, "node", n);
     json_add_count(row, "parent", node->parent);
     report_function_json(trace_node_name(v, n), row);
-    add_times(v->report, row, &node->times, node->times.total_ns);
+    add_times(v->report, row, &node->times, node->times.total_ns, node->times.wait_ns);
     json_append(list, row);
   }
   return list;

@@ -5,6 +5,7 @@
 
 #include "report/function_sizes.h"
 #include "report/sections/trace_view.h"
+#include "sensor/trace/wait_names.h"
 #include "sonde/status.h"
 #include "symbol/short_name.h"
 
@@ -53,6 +54,10 @@ static bool sort_nodes(trace_view_t *v) {
   return true;
 }
 
+static bool name_can_block(const frame_name_t *name) {
+  return wait_names_has_of(name->function, name->library);
+}
+
 /* ---- by function ---------------------------------------------------------------------------- */
 
 static int by_name(const void *left, const void *right) {
@@ -66,6 +71,18 @@ static int by_self(const void *left, const void *right) {
   const trace_function_t *a = left, *b = right;
   if (a->times.self_ns != b->times.self_ns) return a->times.self_ns > b->times.self_ns ? -1 : 1;
   return by_name(left, right);
+}
+
+/* The program's own functions and calls that can block come before those of libraries and
+ * templates.
+ */
+static int by_total(const void *left, const void *right) {
+  const trace_function_t *a = left, *b = right;
+  bool first = a->name->own || name_can_block(a->name),
+       second = b->name->own || name_can_block(b->name);
+  if (first != second) return first ? -1 : 1;
+  if (a->total_ns != b->total_ns) return a->total_ns > b->total_ns ? -1 : 1;
+  return by_self(left, right);
 }
 
 /* True if a caller of NODE has the same frame. Frames with one name but different addresses are
@@ -100,7 +117,9 @@ static bool sum_functions(trace_view_t *v) {
     }
     trace_function_t *function = &v->functions[*known - 1];
     trace_add_times(&function->times, &node->times);
-    if (!is_recursive(t, n)) function->total_ns += node->times.total_ns;
+    if (is_recursive(t, n)) continue;
+    function->total_ns += node->times.total_ns;
+    function->wait_ns += node->times.wait_ns;
   }
   free(row);
   if (!count) return true;
@@ -112,12 +131,14 @@ static bool sum_functions(trace_view_t *v) {
         !strcmp(a->name->library, b->name->library)) {
       trace_add_times(&a->times, &b->times);
       a->total_ns += b->total_ns;
+      a->wait_ns += b->wait_ns;
     } else {
       v->functions[++kept] = *b;
     }
   }
   v->function_count = kept + 1;
-  qsort(v->functions, v->function_count, sizeof *v->functions, by_self);
+  qsort(v->functions, v->function_count, sizeof *v->functions,
+        v->report->functions_by == FUNCTIONS_BY_SELF ? by_self : by_total);
   return true;
 }
 
@@ -147,16 +168,22 @@ static bool accepts(void *context, const record_frame_t *f) {
   return size == 0 || size >= w->report->least_bytes;
 }
 
+static bool can_block(void *context, const record_frame_t *f) {
+  const function_filter_t *w = context;
+  const frame_name_t *names;
+  int count = frame_names_of_frame(w->report->names, f, &names);
+  return name_can_block(&names[count - 1]);
+}
+
 static int run(trace_view_t *v) {
   const report_t *r = v->report;
   function_filter_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
   if (r->least_bytes && !wanted.sizes) return SONDE_ENOMEM;
   trace_filter_t filter = r->calls;
   filter.slowest = r->all ? SLOWEST_OF_ALL : r->top;
-  if (r->functions || r->least_bytes) {
-    filter.accept = accepts;
-    filter.context = &wanted;
-  }
+  filter.context = &wanted;
+  filter.can_block = can_block;
+  if (r->functions || r->least_bytes) filter.accept = accepts;
   int status = trace_run(&v->trace, r->reader, &filter);
   function_sizes_free(wanted.sizes);
   return status;
@@ -169,6 +196,8 @@ int trace_view_make(trace_view_t *v, const report_t *r) {
   v->report = r;
   int status = run(v);
   if (status < 0) return status;
+  for (size_t n = 0; n < v->trace.node_count; n++)
+    v->has_waits |= v->trace.nodes[n].times.wait_ns > 0;
   if (sort_nodes(v) && sum_functions(v)) return 0;
   trace_view_free(v);
   return SONDE_ENOMEM;

@@ -7,19 +7,21 @@
 
 #include "report/report.h"
 
-/* The calls of one function. A recursive call counts for `calls` and `self`, not for the total. */
+/* The calls of one function. A recursive call counts for `calls` and `self`, not for the totals
+ * of time and of waiting. */
 typedef struct trace_function {
   const frame_name_t *name;
   uint32_t frame; /* one of the frames with this name */
   trace_times_t times;
-  double total_ns;
+  double total_ns, wait_ns;
 } trace_function_t;
 
 typedef struct trace_view {
   const report_t *report;
   trace_t trace;
-  trace_function_t *functions; /* largest self time first */
+  trace_function_t *functions; /* the program's own first, then by total time; or by self time */
   size_t function_count;
+  bool has_waits; /* calls that can block were traced */
   /* Nodes by parent, largest total time first. The children of node N are order[first[N]] to
    * order[first[N + 1] - 1]. */
   uint32_t *order, *first;
