@@ -101,6 +101,15 @@ SONDE_API int sonde_capture(sonde_capture_t *capture);
  * Returns 0; SONDE_EFULL if the table of stacks is full; SONDE_ENOMEM; SONDE_EINVAL. */
 SONDE_API int sonde_stack_id(uint32_t *id);
 
+/* Sets how stack ids treat Swift's async functions: SONDE_ASYNC_IGNORE, the default, or
+ * SONDE_ASYNC_FOLLOW. It holds for sonde_stack_id and for all that records stacks by id: the malloc
+ * log, the audit and samples. Call it before the process's first stack id, in any thread, not in a
+ * signal handler. While async functions are followed, each id needs a walk of the whole stack. Of
+ * an async stack with more than 256 frames the innermost are kept. Under `sonde record`, the option
+ * --async decides for the recording. Returns 0; SONDE_EBUSY if there are stack ids already;
+ * SONDE_EINVAL. */
+SONDE_API int sonde_stack_async(sonde_async_t how);
+
 /* For sonde_stack_id_of: PCS[0] is exact, as in a stack of another thread. Without this flag it is
  * a return address. */
 #define SONDE_STACK_EXACT 1u

@@ -35,6 +35,7 @@ static void start_recording(void) {
   definitions_start();
   static char own[256];
   if (!follow_settings(settings, own, sizeof own) || writer_start(own) != 0) return;
+  if (writer_control()->follows_async) stack_follow_async();
   seccomp_attached();
   writer_process();
   thread_started();

@@ -7,7 +7,7 @@
  * pointer with bits 63:60 set to 1, and the context. A context begins with its parent's address and
  * the address at which the parent resumes (Swift's ABI, "Async context"; LLVM's SwiftTailCC). The
  * resume address is the start of a function. So 1 is added: a reader that looks up a return address
- * one byte before it then finds that function.
+ * one byte before it then finds that function. On arm64e all three are signed.
  *
  * No user address has any other value than 0 in bits 63:60. Such a frame pointer is invalid, and
  * the stack is reported as broken.
@@ -49,7 +49,7 @@ static void follow(uint64_t context_at, sonde_capture_t *capture, int *skip) {
     pc = arch_strip(context.resume);
     if (!pc) return;
     add(capture, skip, pc + 1);
-    context_at = context.parent;
+    context_at = arch_strip(context.parent);
   }
 }
 
@@ -68,7 +68,7 @@ READS_STACK void walk_async(stack_window_t *w, position_t *p, uint64_t epoch,
       p->flags |= SONDE_FLAG_ASYNC;
       if (capture->async == SONDE_ASYNC_FOLLOW) {
         capture->flags |= p->flags;
-        follow(*(p->fp_at - 1), capture, &skip);
+        follow(arch_strip(*(p->fp_at - 1)), capture, &skip);
         return;
       }
     }

@@ -167,6 +167,21 @@ static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
   return find_id(c);
 }
 
+static bool follows_async;
+
+/* Gets the id of a stack with an async frame. False: it has none, or it cannot be walked. */
+static NOINLINE bool find_async(uint32_t *id, const origin_t *origin) {
+  uintptr_t pcs[REGISTERS_MAX];
+  sonde_capture_t capture = {
+      .pcs = pcs, .max = REGISTERS_MAX, .ucontext = origin->ucontext, .async = SONDE_ASYNC_FOLLOW};
+  if (capture_here(&capture, origin->pc, origin->sp, origin->fp) <= 0 ||
+      !(capture.flags & SONDE_FLAG_ASYNC))
+    return false;
+  bool complete = capture.status == SONDE_STACK_COMPLETE;
+  *id = stack_id_of_pcs(pcs, capture.count, origin->ucontext, complete);
+  return true;
+}
+
 static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   /* Set field by field: clearing it first costs as much as walking three frames. */
   capture_id_t c;
@@ -175,6 +190,8 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   if (UNLIKELY(!load_acquire(&stack_table.level[0])) &&
       (!frame_table_init() || !stack_table_init()))
     return SONDE_ENOMEM;
+  if (UNLIKELY(load_relaxed(&follows_async)) && find_async(id, origin))
+    return *id ? 0 : SONDE_EFULL;
   capture_thread_t *self = thread_state_enter(sp);
   if (LIKELY(self)) {
     c.cache = &self->cache;
@@ -266,6 +283,15 @@ int sonde_stack_id_of(const uintptr_t *pcs, int count, unsigned flags, uint32_t 
     return SONDE_ENOMEM;
   *id = stack_id_of_pcs(pcs, count, flags & SONDE_STACK_EXACT, !(flags & SONDE_STACK_PARTIAL));
   return *id ? 0 : SONDE_EFULL;
+}
+
+void stack_follow_async(void) { store_relaxed(&follows_async, true); }
+
+int sonde_stack_async(sonde_async_t how) {
+  if (how != SONDE_ASYNC_IGNORE && how != SONDE_ASYNC_FOLLOW) return SONDE_EINVAL;
+  if (load_acquire(&stack_table.level[0])) return SONDE_EBUSY;
+  store_relaxed(&follows_async, how == SONDE_ASYNC_FOLLOW);
+  return 0;
 }
 
 int sonde_stack_of_id(uint32_t id, uintptr_t *pcs, int max) {

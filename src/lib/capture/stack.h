@@ -38,6 +38,10 @@ int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
 /* Gets the id of the stack that a signal interrupted, with its Python frames. */
 int stack_id_of_context(uint32_t *id, const void *ucontext);
 
+/* As sonde_stack_async with SONDE_ASYNC_FOLLOW, at any time. A stack that a thread has predicted
+ * before keeps its id. */
+void stack_follow_async(void);
+
 /* Returns the id of a stack given as program counters, innermost first; 0 if there is none or the
  * table is full. EXACT: the innermost is, as in a stack of another thread. A stack that is not
  * COMPLETE gets the marker of a broken stack. */

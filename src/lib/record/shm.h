@@ -74,6 +74,7 @@ typedef struct shm_control {
   uint32_t unread_filter; /* 1: the program has a seccomp filter that the agent has not read */
   uint32_t
       from_outside; /* 1: there is no agent in the program (recorder/monitor/outside/observed.h) */
+  uint32_t follows_async; /* 1: stacks follow Swift's async functions */
   /* The recorder's control socket (recorder/control.h) and its token (record/settings.h); "": none.
    */
   char recorder_name[SHM_SOCKET_MAX], token[SHM_TOKEN_MAX];

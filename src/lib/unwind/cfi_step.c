@@ -26,12 +26,6 @@
 /* x19 to x29. */
 #define AARCH64_CALLEE_SAVED (0x7ffull << 19)
 
-static uint64_t strip_signature(machine_t machine, uint64_t pc) {
-  /* User addresses end at bit 47 or, with 52-bit addresses, have zeros in bits 55:52. A signature
-   * is above them (Arm ARM, "Pointer authentication"). */
-  return machine == MACHINE_AARCH64 ? pc & 0x000fffffffffffffull : pc;
-}
-
 /* ---- signal frames without CFI -------------------------------------------------------------- */
 
 /* True if the instructions at PC make the rt_sigreturn system call, which identifies the frame: mov
@@ -196,7 +190,7 @@ static unwind_step_t row_step(step_frame_t *frame, regs_t *regs, bool exact) {
   regs_t next = {.known = 0};
   recover_all(frame, &next);
   if (frame->machine == MACHINE_X86_64) regs_forget(&next, X86_64_RA);
-  next.pc = strip_signature(frame->machine, pc);
+  next.pc = machine_strip_signature(frame->machine, pc);
   if (!is_possible_caller(frame, exact, next.r[machine_sp(frame->machine)])) return STEP_BAD;
   if (next.pc == 0) return STEP_END;
   *regs = next;
@@ -269,7 +263,7 @@ unwind_step_t frame_pointer_step(machine_t machine, memory_t *memory, images_t *
   uint64_t at = machine_untag_fp(regs->r[fp]), pair[2];
   if (at % 8 || (regs_has(regs, sp) && at < regs->r[sp]) || at + 16 < at) return STEP_BAD;
   if (!memory->read(memory, at, pair, sizeof pair)) return STEP_FAULT;
-  uint64_t pc = strip_signature(machine, pair[1]);
+  uint64_t pc = machine_strip_signature(machine, pair[1]);
   if (pc == 0) return STEP_END;
   insn_code_t code = {machine, memory, images};
   if (!can_return_to(&code, pc, regs->pc)) return STEP_BAD;
@@ -327,7 +321,7 @@ unwind_step_t just_called_step(machine_t machine, memory_t *memory, images_t *im
     if (!regs_has(regs, sp)) return STEP_UNKNOWN_REGISTER;
     if (!memory->read(memory, regs->r[sp], &pc, 8)) return STEP_FAULT;
   }
-  pc = strip_signature(machine, pc);
+  pc = machine_strip_signature(machine, pc);
   if (pc < 4096 || !insn_is_executable(images, pc - 1)) return STEP_BAD;
   regs->pc = pc;
   if (machine == MACHINE_AARCH64)

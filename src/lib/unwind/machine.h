@@ -62,6 +62,12 @@ static inline void regs_leave(regs_t *regs, int n, uint64_t value) {
 }
 static inline void regs_forget(regs_t *regs, int n) { regs->known &= ~((uint64_t)1 << n); }
 
+/* Returns a pointer without its signature, which is above all user addresses: they end at bit 47
+ * or, with 52-bit addresses, have zeros in bits 55:52 (Arm ARM, "Pointer authentication"). */
+static inline uint64_t machine_strip_signature(machine_t machine, uint64_t pointer) {
+  return machine == MACHINE_AARCH64 ? pointer & 0x000fffffffffffffull : pointer;
+}
+
 /* Returns a frame pointer without the tag of Swift's async frames: bits 63:60 are 1 in a frame
  * pointer that such a frame saved, and 0 otherwise. */
 static inline __attribute__((always_inline)) uint64_t machine_untag_fp(uint64_t fp) {

@@ -111,6 +111,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   recording_set_tracing(&s->recording, o->mode & RECORD_CALLS);
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
   control->trace_waits = o->trace_waits;
+  control->follows_async = o->async;
   control->policy_fd = policy_fd;
   control->policy_size = (uint32_t)o->policy_bytes;
   return true;

@@ -56,6 +56,8 @@ typedef struct recorder_options {
   bool coverage;
   /* whether children are recorded too, each into its own file */
   bool follow;
+  /* stacks follow Swift's async functions */
+  bool async;
   /* virtual machines are to write perf maps */
   bool jit;
   /* of the file system, which stay free; RECORDING_KEEP_DEFAULT */

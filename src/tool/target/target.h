@@ -66,6 +66,8 @@ typedef struct frame {
   bool guessed;
   /* not on the stack: it ended in a jump to the inner frame's function */
   bool tail_call;
+  /* not on the stack: a Swift async function that continues after the inner one */
+  bool async;
   /* of a Python interpreter, outside of a Python frame: reports omit it by default */
   bool folded;
 } frame_t;
@@ -148,6 +150,9 @@ struct target {
   modules_t modules;
   thread_t *threads;
   size_t thread_count;
+  /* stacks continue with the callers of an async function, as SONDE_ASYNC_FOLLOW; set it before the
+   * first capture */
+  bool follows_async;
   /* its Python interpreter, found by the first capture that merges Python frames; NULL: none */
   struct python *python;
   bool python_tried;

@@ -71,6 +71,38 @@ static bool prove(target_t *target, regs_t *regs, bool exact) {
                                       stack->end) == FP_INFERENCE_FOUND;
 }
 
+/* ---- Swift's async functions (capture/async.c explains their frames) ----------------------- */
+
+/* The context of the frame that was left from BEFORE to AFTER; 0: the frame is not an async one. */
+static uint64_t async_context(target_t *target, const regs_t *before, const regs_t *after) {
+  int fp = machine_fp(target->machine);
+  uint64_t context;
+  if (!regs_has(before, fp) || !regs_has(after, fp) || after->r[fp] >> 60 != 1) return 0;
+  return target->memory->read(target->memory, machine_untag_fp(before->r[fp]) - 8, &context, 8)
+             ? context
+             : 0;
+}
+
+/* Adds the callers of an async function. A damaged chain may be circular: DEPTH bounds it. */
+static void push_async(target_t *target, uint64_t context, uint32_t depth, walk_t *walk) {
+  uint64_t pair[2]; /* the parent and where it resumes, the start of a function */
+  while (context && walk->count < depth) {
+    if (!target->memory->read(target->memory, context, pair, sizeof pair)) {
+      walk->reason = "a context of its async calls is unreadable";
+      return;
+    }
+    uint64_t resume = machine_strip_signature(target->machine, pair[1]);
+    if (!resume) break;
+    if (!push(walk, resume + 1, 0, false, false)) {
+      walk->reason = "out of memory";
+      return;
+    }
+    walk->frames[walk->count - 1].async = true;
+    context = machine_strip_signature(target->machine, pair[0]);
+  }
+  walk->ending = walk->count < depth ? ENDING_COMPLETE : ENDING_TRUNCATED;
+}
+
 void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *walk) {
   regs_t regs = *start;
   bool exact = true, guessed = false, scanned = false;
@@ -84,9 +116,11 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       return;
     }
     guessed = false;
+    regs_t before = regs;
     unwind_step_t step = step_by_rule(target, &regs, exact);
     if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {
       walk->proven = true;
+      before = regs;
       step = step_by_rule(target, &regs, exact);
     }
     if (step == STEP_NO_RULE) {
@@ -108,6 +142,11 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       return;
     }
     exact = step == STEP_SIGNAL;
+    uint64_t context = target->follows_async ? async_context(target, &before, &regs) : 0;
+    if (context) {
+      push_async(target, context, depth, walk);
+      return;
+    }
   }
   walk->ending = ENDING_TRUNCATED;
 }

@@ -32,6 +32,45 @@ static uintptr_t async_inner, async_outer;
 static void resumes_first(void) {}
 static void resumes_second(void) {}
 
+typedef struct identified {
+  uint32_t id;
+  uintptr_t pcs[64];
+  int count;
+} identified_t;
+
+static __attribute__((noinline)) void identify(void *argument) {
+  identified_t *out = argument;
+  assert_int_equal(sonde_stack_id(&out->id), 0);
+  __asm__ volatile("");
+}
+
+/* The contexts are made anew, because run_async changes them. */
+static __attribute__((noinline)) void identify_in_async(identified_t *out) {
+  async_context_t first = {NULL, NULL, NULL, NULL};
+  async_context_t inner = {&first, resumes_first, identify, out};
+  async_context_t outer = {&inner, resumes_first, NULL, NULL};
+  run_async(&outer);
+  out->count = sonde_stack_of_id(out->id, out->pcs, 64);
+}
+
+static void test_ids(void **state) {
+  identified_t async, plain;
+  (void)state;
+  assert_int_equal(sonde_stack_async(SONDE_ASYNC_DETECT), SONDE_EINVAL);
+  assert_int_equal(sonde_stack_async(SONDE_ASYNC_FOLLOW), 0);
+  for (int i = 0; i < 3; i++) { /* stacks that a thread predicts, too */
+    identify_in_async(&async);
+    assert_int_equal(async.count, 3);
+    assert_true(async.pcs[1] - 1 - async_inner < 64);
+    assert_int_equal(async.pcs[2], (uintptr_t)resumes_first + 1);
+    identify(&plain);
+    plain.count = sonde_stack_of_id(plain.id, plain.pcs, 64);
+    assert_true(plain.count > 3);
+    assert_true(plain.pcs[0] - (uintptr_t)identify < (is_sanitized() ? 1024 : 128));
+  }
+  assert_int_equal(sonde_stack_async(SONDE_ASYNC_FOLLOW), SONDE_EBUSY);
+}
+
 typedef struct seen {
   sonde_async_t async;
   int skip, max;
@@ -244,6 +283,7 @@ int main(void) {
   async_inner = (uintptr_t)dlsym(library, "async_inner");
   async_outer = (uintptr_t)dlsym(library, "async_outer");
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_ids), /* first: it is about the process's first id */
       cmocka_unit_test(test_the_thread_stack),
       cmocka_unit_test(test_the_async_calls),
       cmocka_unit_test(test_limits),

@@ -31,6 +31,7 @@ enum {
   KEY_CPU,
   KEY_FOLLOW,
   KEY_JIT,
+  KEY_ASYNC,
   KEY_FORCE,
   KEY_SECONDS,
 #define SENSOR_KEY(name, mode, argument, help) KEY_##name,
@@ -57,6 +58,9 @@ static const cli_option_t options[] = {
     {KEY_JIT, "jit", NULL,
      "let node, Java, .NET and Erlang write the names of the\n"
      "code that they generate, through environment variables"},
+    {KEY_ASYNC, "async", NULL,
+     "in stacks, show the callers of Swift's async functions,\n"
+     "not the executor that runs them; costs a walk a stack"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that the audit's hooks\n"
      "do not see; every system call stops the program twice,\n"
@@ -189,6 +193,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_COVERAGE: o->coverage = true; break;
   case KEY_FOLLOW: o->follow = true; break;
   case KEY_JIT: o->jit = true; break;
+  case KEY_ASYNC: o->async = true; break;
   case KEY_FORCE: o->force = true; break;
   case 'p':
     if (parse_number(value, 1, INT32_MAX, &p->pid)) break;

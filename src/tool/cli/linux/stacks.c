@@ -22,6 +22,7 @@ enum {
   KEY_DEPTH,
   KEY_NO_LINES,
   KEY_NATIVE,
+  KEY_ASYNC,
   KEY_ZERO_TOUCH,
   KEY_JSON,
 };
@@ -35,6 +36,7 @@ static const cli_option_t options[] = {
     NAMING_FILE_OPTIONS,
     NAMING_APP_OPTIONS,
     {KEY_NATIVE, "native", NULL, "also the native frames of Python's interpreter"},
+    {KEY_ASYNC, "async", NULL, "callers of Swift's async functions, not of their executor"},
     {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running threads have no frames"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     {0}};
@@ -55,7 +57,7 @@ typedef struct request {
   stacks_options_t capture;
   stack_symbolizer_options_t names;
   const char *core, *exe;
-  bool json, native;
+  bool json, native, async;
   naming_t naming;
   long pid;
 } request_t;
@@ -67,6 +69,7 @@ static bool take_option(request_t *request, int key, const char *value) {
   case KEY_EXE: request->exe = value; break;
   case KEY_NO_LINES: request->names.no_lines = true; break;
   case KEY_NATIVE: request->native = true; break;
+  case KEY_ASYNC: request->async = true; break;
   case KEY_ZERO_TOUCH: request->capture.touch = TOUCH_NONE; break;
   case KEY_JSON: request->json = true; break;
   case KEY_TID:
@@ -136,6 +139,7 @@ static int run(request_t *request) {
                                                       request->naming.options.sysroots, &problem)
                                    : target_open_process((pid_t)request->pid, &problem);
   if (!target) return message_fail("%s", problem.text);
+  target->follows_async = request->async;
   if (stacks_capture(target, &request->capture, &problem))
     status = show(target, request);
   else

@@ -30,7 +30,10 @@ target_t *thread_stacks_target(thread_stacks_t *s) {
   }
   s->target = target_open_process(s->pid, &problem);
   s->opened_ns = now;
-  if (!s->target) s->denied++;
+  if (!s->target)
+    s->denied++;
+  else
+    s->target->follows_async = s->recording->control->follows_async;
   return s->target;
 }
 

@@ -30,6 +30,7 @@ static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named
   if (frame->guessed) json_add_flag(object, "guessed", true);
   if (frame->folded) json_add_flag(object, "interpreter", true);
   if (frame->tail_call) json_add_flag(object, "tail_call", true);
+  if (frame->async) json_add_flag(object, "async", true);
   return object;
 }
 

@@ -186,6 +186,7 @@ static void print_function(FILE *out, uint32_t *number, const char *text, const 
   print_place(out, module, function);
   if (frame->guessed) fprintf(out, "  [guessed]");
   if (frame->tail_call) fprintf(out, "  [tail call]");
+  if (frame->async) fprintf(out, "  [async]");
   fputc('\n', out);
 }
 
