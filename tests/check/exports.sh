@@ -6,6 +6,7 @@
 #   declare and the few that the list explains. What instrumented code calls is weak.
 # - What the inside leaves undefined is memcpy and its family.
 # - libsonde-agent.so needs no library and no symbol at all, and hides sonde_*.
+# - libsonde-attached.so has no thread-local storage either, and exports one name.
 nm=$1 readelf=$2 lib=$3 source=$4
 status=0
 
@@ -53,5 +54,19 @@ if [ -e "$lib/libsonde-agent.so" ]; then
     "$("$nm" -D --defined-only "$lib/libsonde-agent.so" | grep ' sonde_')"
   fault "libsonde-agent.so has undefined symbols" \
     "$("$nm" -D -u "$lib/libsonde-agent.so" | awk '{ print $NF }')"
+fi
+
+# No loader sees it: nothing may be left to resolve, no thread has storage for it, and what is relocated is the base.
+attached=$lib/libsonde-attached.so
+if [ -e "$attached" ]; then
+  echo "libsonde-attached.so is checked"
+  fault "libsonde-attached.so needs libraries" "$("$readelf" -d "$attached" | grep NEEDED)"
+  fault "libsonde-attached.so has undefined symbols" "$("$nm" -D -u "$attached" | awk '{ print $NF }')"
+  fault "libsonde-attached.so has thread-local storage" "$("$readelf" -lW "$attached" | awk '$1 == "TLS"')"
+  fault "libsonde-attached.so has other relocations than those of its base" \
+    "$("$readelf" -rW "$attached" | awk '$3 ~ /^R_/ && $3 !~ /_RELATIVE$/')"
+  fault "libsonde-attached.so exports other names than its start" \
+    "$("$nm" -D --defined-only "$attached" | awk '$3 != "sonde_attach_run"')"
+  [ -n "$("$nm" -D --defined-only "$attached")" ] || fault "libsonde-attached.so exports nothing" "sonde_attach_run"
 fi
 exit $status

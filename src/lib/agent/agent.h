@@ -20,12 +20,17 @@
 
 #define AGENT_SETTINGS "SONDE_RECORD"
 
+#if defined(SONDE_ATTACHED)
+/* No slot leads to an attached agent before it has started (agent/attached/attached.c). */
+static ALWAYS_INLINE void agent_enter(void) {}
+#else
 /* Starts the agent; afterwards it costs a load and a branch. */
 extern HIDDEN bool agent_ready;
 NOINLINE void agent_start(void);
 static ALWAYS_INLINE void agent_enter(void) {
   if (UNLIKELY(!agent_ready)) agent_start();
 }
+#endif
 
 /* ---- the environment ---------------------------------------------------------------------- */
 

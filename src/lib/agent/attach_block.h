@@ -20,6 +20,9 @@
 /* Values of `request`. */
 #define ATTACH_START UINT64_C(1)
 #define ATTACH_STOP  UINT64_C(2)
+/* After ATTACH_STOP, when no other thread is in the agent's image: the agent unmaps its memory. The
+ * command then unmaps the image. */
+#define ATTACH_RELEASE UINT64_C(3)
 
 /* Values of `state`; 0 before the thread starts. */
 #define ATTACH_RUNNING 1u
@@ -29,7 +32,7 @@ typedef struct attach_block {
   uint64_t size;                    /* of this structure */
   uint64_t image_start, image_size; /* the agent's mapping: headers to the end of .bss */
   uint64_t stack_start, stack_size; /* of the thread that calls sonde_attach_run */
-  uint64_t request;                 /* ATTACH_START or ATTACH_STOP */
+  uint64_t request;                 /* ATTACH_… */
   uint32_t state;                   /* ATTACH_RUNNING, then ATTACH_DONE */
   int32_t status;                   /* 0 or a negative errno */
   int32_t loader_pid;               /* of the command in the program's pid namespace; 0: unknown */

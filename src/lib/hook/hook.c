@@ -207,6 +207,12 @@ int hook_add_past(const sonde_hook_request_t *request, uint64_t image_start) {
   return add_hooks(request, 1, image_start, NULL);
 }
 
+void hook_watch_local(void) {
+  if (!hooks_lock(0)) return;
+  dlopen_start(&the_hooks);
+  hooks_unlock();
+}
+
 /* ---- removing ------------------------------------------------------------------------------- */
 
 typedef struct removing {

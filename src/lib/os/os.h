@@ -79,6 +79,10 @@ void *os_map_at(uint64_t address, size_t size);
  * returns true, all threads have done so. Returns false if the kernel cannot do this. */
 bool os_sync_code(void);
 
+/* Maps SIZE bytes of code, which only the kernel can write (os_own_memory_open). They are not in
+ * the list of own mappings. NULL on failure. Linux only. */
+void *os_map_code(size_t size);
+
 /* Returns true if the 8 bytes at ADDRESS can be read now. One system call. */
 bool os_readable(uint64_t address);
 

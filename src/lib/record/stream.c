@@ -189,6 +189,19 @@ bool writer_quiesce(uint64_t timeout_ns) {
   return true;
 }
 
+bool writer_leave_program(uint64_t timeout_ns) {
+  writer_global_t *g = writer_global;
+  if (!g || !g->control) return true;
+  if (!writer_quiesce(timeout_ns)) return false;
+  if (g->file_fd >= 0) os_close(g->file_fd);
+  for (writer_t *w = g->writers, *next; w; w = next) {
+    next = w->next;
+    memset(w, 0, sizeof *w);
+  }
+  memset(g, 0, sizeof *g);
+  return true;
+}
+
 static void renew_stream(stream_t *s) {
   s->id = s->sequence = s->records = s->last_stack = 0;
   s->last_time = s->last_address = s->sampling = 0;

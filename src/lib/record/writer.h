@@ -179,6 +179,11 @@ static ALWAYS_INLINE void writer_leave(stream_t *stream) {
 /* Records the new NAME of thread TID, any thread of the process, for each of its streams. */
 void writer_thread_renamed(pid_t tid, const char *name);
 
+/* The recording ends for this process, which continues. The mode is 0. Returns false if a thread is
+ * still in an event after TIMEOUT_NS. The shared buffers stay mapped, since a thread may be about
+ * to read the mode. */
+bool writer_leave_program(uint64_t timeout_ns);
+
 /* The calling thread records nothing until writer_unmute, which takes the returned value. */
 uint32_t writer_mute(void);
 void writer_unmute(uint32_t muted);

@@ -34,6 +34,8 @@ typedef struct sensor {
   /* A seccomp filter will allow fewer system calls of sonde, or was refused: EFFECTS are the
    * SECCOMP_STOPS_… from now on. Also in a child of fork. */
   void (*limit)(uint32_t effects);
+  /* The agent leaves the program, which continues: undoes `start` and `hook`. */
+  void (*leave)(shm_control_t *control);
   /* The process exits. */
   void (*stop)(shm_control_t *control);
 } sensor_t;
@@ -43,6 +45,7 @@ SENSOR_TABLE(SENSOR_DECLARE, SENSOR_DECLARE)
 #undef SENSOR_DECLARE
 
 void sensor_start(void);
+void sensor_leave(void);
 void sensor_hook(void);
 void sensor_fork(bool now);
 void sensor_after_fork(void);

@@ -26,6 +26,7 @@
 /* ---- glibc ---------------------------------------------------------------------------------- */
 
 #define NAMESPACES 16u /* DL_NNS */
+#define ADDS_MAX   (UINT64_C(1) << 32)
 
 /* pthread_mutex_t of glibc: the same first fields on both CPUs, but another size. */
 #if defined(__x86_64__)
@@ -102,11 +103,21 @@ static bool is_recursive_mutex(const uint8_t *at) {
   return ((const glibc_mutex_t *)(const void *)at)->kind == MUTEX_RECURSIVE;
 }
 
+#if defined(SONDE_ATTACHED)
+/* The thread of the start may not take the lock. The lists then tell the counter apart. */
+static bool is_held_by_this_thread(const uint8_t *at) { return at != NULL; }
+static bool is_adds(const epoch_search_t *s, uint64_t value) {
+  return value >= s->adds && value < ADDS_MAX;
+}
+#else
+static bool is_adds(const epoch_search_t *s, uint64_t value) { return value == s->adds; }
+
 /* Before glibc 2.34, a mutex of a program without libpthread has a count but no owner. */
 static bool is_held_by_this_thread(const uint8_t *at) {
   const glibc_mutex_t *m = (const glibc_mutex_t *)(const void *)at;
   return m->count >= 1 && (m->owner == os_tid() || m->owner == 0);
 }
+#endif
 
 /* Tests whether the counter is at OFFSET. In the structure, the namespaces come first, then their
  * number, then LOCKS recursive mutexes (load, load-write and, since 2.35, TLS), then the counter.
@@ -125,26 +136,56 @@ static void try_offset(epoch_search_t *s, uint64_t offset, unsigned locks) {
       .namespaces = s->global,
       .namespace_size = count_offset / NAMESPACES,
   };
-  if (*e.adds != s->adds || *e.namespace_count == 0 || *e.namespace_count > NAMESPACES) return;
+  if (!is_adds(s, *e.adds) || *e.namespace_count == 0 || *e.namespace_count > NAMESPACES) return;
   if (((const namespace_head_t *)(const void *)s->global)->first != s->first_entry) return;
   if (!list_lengths_match(&e)) return;
   s->found++;
   s->epoch = e;
 }
 
+static void search_all(epoch_search_t *s) {
+  for (uint64_t offset = 0; offset + 8 <= s->size; offset += 8) {
+    try_offset(s, offset, 2);
+    try_offset(s, offset, 3);
+  }
+}
+
+#if defined(SONDE_ATTACHED)
+static void count_entry(uint64_t first, uint64_t *count) {
+  link_entry_t entry;
+  for (uint64_t at = first; at != 0 && linux_link_entry(at, &entry); at = entry.next)
+    ++*count;
+}
+
+/* Another thread may be loading an image: then the lists and their counters agree a moment later.
+ */
+static void find_counter(epoch_search_t *s, uint64_t iterate) {
+  const uint32_t never = 0;
+  (void)iterate;
+  for (int attempt = 0; attempt < 10 && s->found != 1; attempt++) {
+    if (attempt) (void)os_futex_wait(&never, 0, 1000000);
+    s->found = 0;
+    s->adds = 0;
+    count_entry(s->first_entry, &s->adds);
+    search_all(s);
+  }
+}
+#else
 /* Runs while dl_iterate_phdr holds the load-write lock. */
 static int search_counter(phdr_info_t *info, size_t size, void *context) {
   epoch_search_t *s = context;
   if (size < offsetof(phdr_info_t, adds) + sizeof info->adds) return 1;
   s->adds = info->adds;
-  for (uint64_t offset = 0; offset + 8 <= s->size; offset += 8) {
-    try_offset(s, offset, 2);
-    try_offset(s, offset, 3);
-  }
+  search_all(s);
   return 1;
 }
 
 typedef int iterate_t(int (*callback)(phdr_info_t *, size_t, void *), void *context);
+
+static void find_counter(epoch_search_t *s, uint64_t iterate) {
+  (void)((iterate_t *)(uintptr_t)iterate)(search_counter, s);
+}
+#endif
 
 static bool find_glibc_epoch(const loader_t *loader, epoch_t *out) {
   epoch_search_t search = {0};
@@ -157,7 +198,7 @@ static bool find_glibc_epoch(const loader_t *loader, epoch_t *out) {
     return false;
   search.global = (const uint8_t *)(uintptr_t)global;
   search.first_entry = head.first;
-  ((iterate_t *)(uintptr_t)iterate)(search_counter, &search);
+  find_counter(&search, iterate);
   *out = search.epoch;
   return search.found == 1;
 }

@@ -26,5 +26,7 @@ __attribute__((weak, visibility("hidden"))) void os_before_start(void);
 __attribute__((constructor(101))) static void prepare(void) {
   bind_memory_functions();
   if (os_before_start) os_before_start();
+#if !defined(SONDE_ATTACHED) /* the thread of its start may not call the loader */
   os_loader_init();
+#endif
 }

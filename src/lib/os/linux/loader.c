@@ -122,6 +122,23 @@ static bool holds(const os_image_t *image, uint64_t pc) {
   return pc >= image->start && pc < image->end;
 }
 
+/* ---- an attached agent ---------------------------------------------------------------------- */
+
+#if defined(SONDE_ATTACHED)
+static os_image_t own_image; /* the loader does not know it */
+static pid_t unheld_tid;     /* a thread that may not call the loader; 0: none */
+
+bool linux_attached_image(uint64_t header, const char *path) {
+  if (!image_from_header(&own_image, header, NULL)) return false;
+  own_image.path = path;
+  return true;
+}
+
+void linux_attached_thread(pid_t tid) { store_relaxed(&unheld_tid, tid); }
+
+static bool is_own(uint64_t pc) { return holds(&own_image, pc); }
+#endif
+
 /* ---- the loader's list ---------------------------------------------------------------------- */
 
 bool linux_link_entry(uint64_t address, link_entry_t *out) {
@@ -206,7 +223,10 @@ void os_images(bool (*visit)(const os_image_t *image, void *context), void *cont
       break;
     at = head.next;
   }
-  if (state.vdso_start != 0) (void)visit(&loader->vdso, context);
+  if (state.vdso_start != 0 && !visit(&loader->vdso, context)) return;
+#if defined(SONDE_ATTACHED)
+  if (own_image.start != 0) (void)visit(&own_image, context);
+#endif
 }
 
 /* ---- one pc --------------------------------------------------------------------------------- */
@@ -244,6 +264,12 @@ bool os_image_of_pc(uint64_t pc, os_image_t *out) {
     *out = loader->vdso;
     return true;
   }
+#if defined(SONDE_ATTACHED)
+  if (is_own(pc)) {
+    *out = own_image;
+    return true;
+  }
+#endif
   if (loader->find_object != NULL && !linux_by_list) return image_by_loader(loader, pc, out);
   if (holds(&loader->program, pc)) {
     *out = loader->program;
@@ -401,6 +427,12 @@ static int run_held(void *info, size_t size, void *context) {
 /* dl_iterate_phdr holds the lock that dlclose takes before it unmaps an image. musl never unmaps.
  */
 int os_loader_hold(void (*run)(void *context), void *context) {
+#if defined(SONDE_ATTACHED)
+  if (load_relaxed(&unheld_tid) == os_tid()) {
+    run(context);
+    return 0;
+  }
+#endif
   uint64_t address = os_libc_symbol("dl_iterate_phdr");
   if (address == 0) return -ENOSYS;
   held_t held = {run, context};

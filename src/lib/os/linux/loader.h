@@ -67,6 +67,23 @@ const loader_t *linux_loader(void);
 /* The offset of the thread's id in the structure behind a pthread_t; 0: unknown. */
 uint16_t linux_tid_place(void);
 
+#if defined(SONDE_ATTACHED)
+/* Adds the attached agent, whose ELF header is at HEADER, to the images of this process. PATH stays
+ * valid. Returns false if it is no image. */
+bool linux_attached_image(uint64_t header, const char *path);
+
+/* From now on the thread TID (0: none) makes only system calls: os_loader_hold holds nothing there.
+ */
+void linux_attached_thread(pid_t tid);
+
+/* Writes the calling thread's id where this C library's threads have it. The thread has a thread
+ * area of its own, but is unknown to the C library. Returns false if the C library is unknown. */
+bool linux_attached_tid(void);
+
+/* Unmaps all of os_own_mappings. Nothing of sonde may run afterwards, except for the return. */
+void linux_unmap_own(void);
+#endif
+
 /* Reads one entry of the loader's list with os_read_memory. */
 bool linux_link_entry(uint64_t address, link_entry_t *out);
 

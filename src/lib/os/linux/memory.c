@@ -65,7 +65,12 @@ static void unmap(void *address, size_t size) { (void)call2(munmap, address, siz
 /* ---- the list of own mappings
  * ------------------------------------------------------------------------- */
 
+/* An attached agent has to find all of its mappings at its end. */
+#if defined(SONDE_ATTACHED)
+#define OWN_MAPPINGS 32768u
+#else
 #define OWN_MAPPINGS 1024u
+#endif
 
 /* A writer takes a free entry by setting its start. The entry is valid once its end is not 0. */
 static struct { uint64_t start, end; } own[OWN_MAPPINGS];
@@ -100,6 +105,13 @@ void os_own_mappings(void (*visit)(uint64_t start, uint64_t end, void *context),
     if (start && end > start) visit(start, end, context);
   }
 }
+
+#if defined(SONDE_ATTACHED)
+void linux_unmap_own(void) {
+  for (uint32_t i = 0; i < own_used; i++)
+    if (own[i].end) unmap((void *)(uintptr_t)own[i].start, own[i].end - own[i].start);
+}
+#endif
 
 static void *map_own(size_t size, int flags) {
   void *memory = map(size, flags);

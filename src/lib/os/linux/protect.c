@@ -103,6 +103,11 @@ void *os_map_at(uint64_t address, size_t size) {
   return NULL;
 }
 
+void *os_map_code(size_t size) {
+  long r = call6(mmap_code, 0, size, PROT_READ | PROT_EXEC, 0x22, -1, 0);
+  return r > 0 ? (void *)r : NULL;
+}
+
 void *os_map_near(uint64_t address, size_t size) {
   uint64_t below = ALIGN_DOWN(address, NEAR_STEP), above = below;
   for (uint64_t away = NEAR_STEP; away < NEAR_BYTES; away += NEAR_STEP) {

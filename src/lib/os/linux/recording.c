@@ -14,6 +14,7 @@
 #include "base/bits.h"
 #include "base/text.h"
 #include "os/linux/calls/call.h"
+#include "os/linux/internal.h"
 #include "os/os.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -175,7 +176,11 @@ uint64_t os_file_size_limit(void) {
 void *os_map_shared(int fd, uint64_t offset, size_t size) {
   long r =
       call6(mmap_shared, 0, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
-  return r < 0 && r > -4096 ? NULL : (void *)r;
+  if (r < 0 && r > -4096) return NULL;
+#if defined(SONDE_ATTACHED)
+  linux_list_own((uint64_t)r, size); /* it goes with the agent */
+#endif
+  return (void *)r;
 }
 
 /* Kernels before 5.14 lack MADV_POPULATE_WRITE and return EINVAL, and a seccomp filter may forbid

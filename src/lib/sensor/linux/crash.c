@@ -51,8 +51,12 @@ void crash_set_handled(int number, bool is_handled) {
     (void)__atomic_and_fetch(&handled, ~(1ull << number), __ATOMIC_RELAXED);
 }
 
-/* A thread that starts with other handlers keeps its alternate stack as it is. */
+/* A thread that starts with other handlers keeps its alternate stack as it is. So does each thread
+ * under an attached agent, which could not take the stacks back. */
 void crash_thread_starts(void) {
+#if defined(SONDE_ATTACHED)
+  return;
+#endif
   if (crash_catches_faults()) os_fault_stack_give();
 }
 
@@ -184,8 +188,8 @@ static void install(void) {
 
 static void start(shm_control_t *control) {
   (void)control;
-  pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
-  threads = pcs ? os_map(THREADS_MAX * sizeof *threads) : NULL;
+  if (!pcs) pcs = os_map((size_t)THREADS_MAX * DEPTH_MAX * sizeof *pcs);
+  if (pcs && !threads) threads = os_map(THREADS_MAX * sizeof *threads);
   install();
   crash_cause_prepare();
   crash_thread_starts();
@@ -205,5 +209,15 @@ static void limit(uint32_t effects) {
   if (before && !limited) install();
 }
 
+/* The program has the default actions again, unless it has replaced the handlers itself. */
+static void leave(shm_control_t *control) {
+  (void)control;
+  for (int number = 1; number < 64; number++)
+    if (load_relaxed(&handled) >> number & 1) {
+      if (os_signal_has_handler(number, crash_handler)) os_signal_default(number);
+      crash_set_handled(number, false);
+    }
+}
+
 HIDDEN const sensor_t sensor_crash = {
-    .start = start, .after_fork = os_fault_stacks_forked, .limit = limit};
+    .start = start, .leave = leave, .after_fork = os_fault_stacks_forked, .limit = limit};

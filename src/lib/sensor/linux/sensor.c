@@ -3,10 +3,15 @@
 
 #include "os/os.h"
 
+/* The recorder of an attached agent samples, finds stalls and searches for leaks from outside. */
 static const sensor_t *const sensors[] = {
+#if defined(SONDE_ATTACHED)
+    &sensor_malloc, &sensor_crash, &sensor_trace, &sensor_audit
+#else
 #define SENSOR_ENTRY(name, ...) &sensor_##name,
     SENSOR_TABLE(SENSOR_ENTRY, SENSOR_ENTRY)
 #undef SENSOR_ENTRY
+#endif
 };
 
 #define EACH_SENSOR(function, ...)                                                                 \
@@ -36,7 +41,9 @@ bool sensor_takes_requests(void) { return takes_requests; }
 
 void sensor_start(void) {
   shm_control_t *control = writer_control();
+#if !defined(SONDE_ATTACHED)
   takes_requests = os_signal_prepare_for_others(on_request) == 0;
+#endif
   writer_on_request = reconfigure;
   EACH_SENSOR(start, control);
 }
@@ -54,4 +61,5 @@ void sensor_limit(uint32_t effects) {
     takes_requests = os_signal_prepare_for_others(on_request) == 0;
 }
 
+void sensor_leave(void) { EACH_SENSOR(leave, writer_control()); }
 void sensor_stop(void) { EACH_SENSOR(stop, writer_control()); }

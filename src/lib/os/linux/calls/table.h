@@ -83,6 +83,8 @@
   X(mmap_image, SYS_mmap, "map the file of an image", 0, ANY, PROT_READ, MAP_PRIVATE, ANY)         \
   X(mmap_at, SYS_mmap, "memory near code", ANY, ANY, RW,                                           \
     MAP_PRIVATE | MAP_ANONYMOUS | MAP_EXACTLY, -1)                                                 \
+  X(mmap_code, SYS_mmap, "gates of an attached agent", 0, ANY, PROT_READ | PROT_EXEC,              \
+    MAP_PRIVATE | MAP_ANONYMOUS, -1)                                                               \
   X(munmap, SYS_munmap, "memory of sonde", ANY, ANY)                                               \
   X(mprotect_data, SYS_mprotect, "write import slots", ANY, ANY, RW)                               \
   X(mprotect_read, SYS_mprotect, "protect import slots again", ANY, ANY, PROT_READ)                \

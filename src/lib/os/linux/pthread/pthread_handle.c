@@ -32,6 +32,17 @@ uint16_t linux_tid_place(void) {
   return 0;
 }
 
+#if defined(SONDE_ATTACHED)
+bool linux_attached_tid(void) {
+  const loader_t *loader = linux_loader();
+  if (loader == NULL || loader->own_handle == NULL) return false;
+  if (loader->kind != LOADER_GLIBC && loader->kind != LOADER_MUSL) return false;
+  uint16_t place = places[loader->kind == LOADER_MUSL];
+  *(int32_t *)(uintptr_t)(loader->own_handle() + place) = os_tid();
+  return true;
+}
+#endif
+
 pid_t os_thread_of_handle(uint64_t handle) {
   uint16_t place = linux_tid_place();
   int32_t id;

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Start and end of an attached agent. See attach_block.h for the thread that calls it.
+ *
+ * At the start nothing leads into the agent before it is complete: slots are hooked last. At the
+ * end they are restored first. Threads that are in the agent then find a recording without modes,
+ * and leave. The command unmaps the agent when no thread is in it any more.
+ */
+#include "agent/attached/attached.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "agent/seccomp.h"
+#include "arch/arch.h"
+#include "base/text.h"
+#include "capture/python.h"
+#include "capture/stack.h"
+#include "hook/hook.h"
+#include "os/linux/loader.h"
+#include "os/os.h"
+#include "record/definitions.h"
+#include "record/writer.h"
+#include "sensor/sensor.h"
+
+#define PATIENCE_NS UINT64_C(5000000000)
+
+HIDDEN bool
+    agent_calls_back; /* a hooked function of the C library calls no slot of its own image */
+
+static bool is_started;
+
+void agent_real(const char *const *names, uint64_t *addresses, int count) {
+  os_symbols(0, names, addresses, count);
+}
+
+bool agent_in_recorded_process(void) { return writer_is_of_process(writer_control()); }
+
+/* The recorder finds children from outside. */
+bool follow_is_on(void) { return false; }
+
+/* ---- the start ------------------------------------------------------------------------------ */
+
+static int refuse(attach_block_t *block, int error, const char *reason) {
+  uint64_t n = text_length(reason);
+  if (n >= sizeof block->message) n = sizeof block->message - 1;
+  memcpy(block->message, reason, n);
+  block->message[n] = 0;
+  return -error;
+}
+
+/* Makes the calling thread known to the parts of sonde that look at threads. */
+static bool become_thread(void) {
+  linux_attached_thread(os_tid());
+  return linux_attached_tid() && os_thread_slots_init();
+}
+
+static bool claim_entry(pid_t tid, uint64_t identity, void *control) {
+  (void)identity;
+  if (tid != os_tid())
+    (void)thread_table_claim(&((shm_control_t *)control)->threads, (uint32_t)tid);
+  return true;
+}
+
+static bool make_tables(void) { return frame_table_init() && stack_table_init(); }
+
+static int start(attach_block_t *block) {
+  static char path[ATTACH_PATH_MAX];
+  memcpy(path, block->path, sizeof path - 1);
+  if (is_started) return refuse(block, EBUSY, "the agent is already at work");
+  if (arch_on_valgrind()) return refuse(block, ENOTSUP, "valgrind executes the program");
+  if (seccomp_is_unknown())
+    return refuse(block, EPERM, "the program has a seccomp filter, which may forbid system calls");
+  if (!linux_attached_image(block->image_start, path))
+    return refuse(block, EINVAL, "the agent's image is not readable");
+  if (!linux_loader() || linux_loader()->debug == 0)
+    return refuse(block, ENOTSUP, "the program is static: it has no import slots");
+  if (!become_thread()) return refuse(block, ENOTSUP, "the C library is not known");
+  os_loader_init();
+  if (!make_tables()) return refuse(block, ENOMEM, "there is no memory for the tables of stacks");
+  definitions_start();
+  if (writer_start(block->settings) != 0)
+    return refuse(block, EIO, "the recorder's shared memory cannot be opened");
+  is_started = true;
+  seccomp_attached();
+  writer_process();
+  definitions_write_all();
+  (void)os_threads(claim_entry, writer_control());
+  capture_python_start();
+  sensor_start();
+  replaced_find_real();
+  hook_watch_local();
+  bool with_mappings = load_relaxed(&writer_control()->mode) & (RECORD_MAPPINGS | RECORD_AUDIT);
+  if (!replaced_install(with_mappings))
+    return refuse(block, ENOTSUP, "the program's malloc and free cannot be hooked");
+  sensor_hook();
+  return 0;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+static int stop(attach_block_t *block) {
+  if (!is_started) return 0;
+  if (!become_thread()) return refuse(block, ENOTSUP, "the C library is not known");
+  shm_control_t *control = writer_control();
+  if (control) store_release(&control->mode, 0u);
+  replaced_remove();
+  sensor_leave();
+  if (!writer_leave_program(PATIENCE_NS))
+    return refuse(block, EBUSY, "a thread has been in the agent for 5 s");
+  is_started = false;
+  return 0;
+}
+
+__attribute__((visibility("default"))) void sonde_attach_run(attach_block_t *block) {
+  int status = -EINVAL;
+  if (block->size < sizeof *block) {
+    (void)refuse(block, EINVAL, "the command and the agent are of different versions");
+  } else if (block->request == ATTACH_START) {
+    status = start(block);
+    if (status < 0 && is_started) (void)stop(block);
+  } else if (block->request == ATTACH_STOP) {
+    status = stop(block);
+  } else if (block->request == ATTACH_RELEASE) {
+    status = is_started ? -EBUSY : 0;
+    if (!is_started) linux_unmap_own();
+  }
+  block->status = status;
+  store_release(&block->state, ATTACH_DONE);
+}
