@@ -54,7 +54,7 @@ static bool wants_to_run(pid_t tid) {
 }
 
 /* Reaps a stop of TID, if there is one, but not its end, for which the rest of this process may
- * wait. Results as of wait_stopped. */
+ * wait. Results as of stop_wait. */
 static int take_stop(pid_t tid, int *status) {
   siginfo_t info = {.si_pid = 0};
   if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
@@ -64,8 +64,7 @@ static int take_stop(pid_t tid, int *status) {
   return waitpid(tid, status, __WALL | WNOHANG) == tid && WIFSTOPPED(*status) ? 1 : -1;
 }
 
-/* Waits for a stop of TID. 1: stopped, with STATUS; 0: timeout; -1: it has ended. */
-static int wait_stopped(pid_t tid, int *status) {
+int stop_wait(pid_t tid, int *status) {
   uint64_t start = os_monotonic_ns(), deadline = start + STOP_DEADLINE_NS;
   sigset_t child;
   sigemptyset(&child);
@@ -143,7 +142,7 @@ stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
   if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) return errno == ESRCH ? STOP_GONE : STOP_TRACED;
   uint64_t start = os_monotonic_ns();
   if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0) return STOP_GONE;
-  int status = 0, stopped = wait_stopped(tid, &status);
+  int status = 0, stopped = stop_wait(tid, &status);
   if (stopped <= 0) return stopped == 0 ? STOP_LATE : STOP_GONE;
   bool known = read_registers(machine, tid, regs);
   if (known) while_stopped(context, regs);

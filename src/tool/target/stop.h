@@ -28,6 +28,10 @@ stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
                           void (*while_stopped)(void *context, const regs_t *regs), void *context,
                           uint64_t *stopped_ns);
 
+/* Waits for a stop of TID, which the calling thread traces. 1: stopped, with STATUS of waitpid(2);
+ * 0: timeout, as of STOP_LATE; -1: it has ended. The calling thread must block SIGCHLD. */
+int stop_wait(pid_t tid, int *status);
+
 /* Whether a system call that the stop interrupts starts again, where the kernel would let it fail
  * with EINTR: epoll_wait, semop and others (signal(7)). */
 #if defined(__x86_64__)

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The steps of attach.h. The parent prepares everything that needs memory; the tracer, a forked
+ * child, stops threads and writes its results to shared memory.
+ */
+#define _GNU_SOURCE
+#include "attach/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/attach_block.h"
+#include "attach/borrow.h"
+#include "attach/permit.h"
+#include "attach/place.h"
+#include "attach/runner.h"
+#include "attach/scan.h"
+
+#define TRACER_NICE      (-10)
+#define RELEASE_LIMIT_MS 5000u
+
+/* ---- the tracer --------------------------------------------------------------------------- */
+
+/* Signals for the command must not end the tracer while a thread is stopped. It waits for SIGCHLD
+ * with sigtimedwait. On a busy machine the stopped thread waits for the tracer, so it goes first.
+ */
+static void become_tracer(void) {
+  sigset_t all;
+  signal(SIGCHLD, SIG_DFL);
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, NULL);
+  prctl(PR_SET_NAME, "sonde-attach");
+  prctl(PR_SET_TIMERSLACK, 1ul);
+  (void)setpriority(PRIO_PROCESS, 0, TRACER_NICE);
+}
+
+typedef bool step_t(attach_t *attach, const void *argument, problem_t *problem);
+
+/* Runs STEP in a tracer. */
+static bool trace(attach_t *attach, step_t *step, const void *argument, problem_t *problem) {
+  shared_t *shared = attach->shared;
+  int status = 0;
+  shared->succeeded = false;
+  problem_set(&shared->problem, "the tracer of process %d ended early", attach->pid);
+  pid_t tracer = fork();
+  if (tracer == 0) {
+    become_tracer();
+    shared->succeeded = step(attach, argument, &shared->problem);
+    _exit(0);
+  }
+  if (tracer < 0) {
+    problem_set(problem, "cannot start a process: %s", strerror(errno));
+    return false;
+  }
+  while (waitpid(tracer, &status, 0) < 0 && errno == EINTR)
+    continue;
+  if (!shared->succeeded) *problem = shared->problem;
+  return shared->succeeded;
+}
+
+/* ---- opening ------------------------------------------------------------------------------ */
+
+/* The lock is on the process's folder: the kernel removes it when the last holder ends. */
+static bool lock(attach_t *attach, problem_t *problem) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d", attach->pid);
+  attach->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (attach->lock_fd < 0 || flock(attach->lock_fd, LOCK_EX | LOCK_NB) == 0 || errno == ENOLCK)
+    return true;
+  problem_set(problem, "another sonde attaches to process %d now: try again when it is done",
+              attach->pid);
+  return false;
+}
+
+static bool open_memory(attach_t *attach, pid_t reader, problem_t *problem) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/mem", reader);
+  attach->memory_fd = open(path, O_RDWR | O_CLOEXEC);
+  if (attach->memory_fd >= 0) return true;
+  access_explain(attach->pid, errno, problem);
+  return false;
+}
+
+static bool open_all(attach_t *attach, problem_t *problem) {
+  pid_t reader;
+  if (!permit_check(attach->pid, &reader, problem) || !lock(attach, problem)) return false;
+  attach->target = target_open_process(attach->pid, problem);
+  if (!attach->target || !open_memory(attach, reader, problem)) return false;
+  attach->shared =
+      mmap(NULL, sizeof(shared_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (attach->shared == MAP_FAILED) attach->shared = NULL;
+  if (!attach->shared) problem_set(problem, "out of memory");
+  return attach->shared != NULL && place_find_code(attach, problem);
+}
+
+attach_t *attach_open(pid_t pid, problem_t *problem) {
+  attach_t *attach = calloc(1, sizeof *attach);
+  if (!attach) {
+    problem_set(problem, "out of memory");
+    return NULL;
+  }
+  attach->pid = pid;
+  attach->memory_fd = attach->lock_fd = -1;
+  if (open_all(attach, problem)) return attach;
+  attach_close(attach);
+  return NULL;
+}
+
+void attach_close(attach_t *attach) {
+  if (!attach) return;
+  if (attach->memory_fd >= 0) close(attach->memory_fd);
+  if (attach->lock_fd >= 0) close(attach->lock_fd);
+  if (attach->shared) munmap(attach->shared, sizeof *attach->shared);
+  target_close(attach->target);
+  object_close(&attach->object);
+  free(attach);
+}
+
+/* ---- loading ------------------------------------------------------------------------------ */
+
+static bool map(attach_t *attach, const void *unused, problem_t *problem) {
+  (void)unused;
+  borrowed_t borrowed;
+  borrow_call_t call = {.call = {SYS_mmap,
+                                 {0, attach->layout.size, PROT_READ | PROT_EXEC,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0}},
+                        .code = attach->code,
+                        .frame = borrow_place(attach)};
+  if (!borrow_thread(attach, &borrowed, problem)) return false;
+  int64_t base = borrow_call(attach, &borrowed, &call, &attach->shared->pauses.map_ns);
+  if (base < 0 && base >= -4095) {
+    problem_set(problem, "process %d cannot map the agent: %s", attach->pid, strerror((int)-base));
+    return false;
+  }
+  attach->shared->base = (uint64_t)base;
+  return true;
+}
+
+static bool unmap(attach_t *attach, const void *unused, problem_t *problem) {
+  (void)unused;
+  borrowed_t borrowed;
+  borrow_call_t call = {
+      .call = {SYS_munmap, {attach->shared->base, attach->layout.size, 0, 0, 0, 0}},
+      .code = attach->code,
+      .frame = borrow_place(attach)};
+  if (!borrow_thread(attach, &borrowed, problem)) return false;
+  int64_t result = borrow_call(attach, &borrowed, &call, &attach->shared->pauses.unmap_ns);
+  if (result != 0) {
+    problem_set(problem, "process %d cannot unmap the agent: %s", attach->pid,
+                strerror((int)-result));
+    return false;
+  }
+  attach->shared->base = 0;
+  return true;
+}
+
+/* The header comes last: without it nobody takes the mapping for a complete one. */
+static bool copy(attach_t *attach, problem_t *problem) {
+  object_t *o = &attach->object;
+  uint64_t base = attach->shared->base;
+  object_relocate(o, base);
+  attach_block_t block = {.size = sizeof block,
+                          .image_start = base,
+                          .image_size = o->size,
+                          .stack_start = base + attach->layout.stack,
+                          .stack_size = attach->layout.stack_end - attach->layout.stack};
+  snprintf(block.path, sizeof block.path, "%s", attach->object_path);
+  if (session_write(attach, base + PLACE_HEADER, o->image + PLACE_HEADER,
+                    o->filled - PLACE_HEADER) &&
+      session_write(attach, base + attach->layout.block, &block, sizeof block) &&
+      runner_prepare(attach) && session_write(attach, base, o->image, PLACE_HEADER))
+    return true;
+  problem_set(problem,
+              "cannot write to the memory of process %d (%s): the kernel may forbid it "
+              "(proc_mem.force_override on its command line)",
+              attach->pid, strerror(errno));
+  return false;
+}
+
+static bool open_object(attach_t *attach, const char *path, problem_t *problem) {
+  object_close(&attach->object);
+  attach->shared->base = 0;
+  attach->shared->is_started = attach->shared->is_broken = false;
+  if (!object_open(&attach->object, path, problem)) return false;
+  if (!realpath(path, attach->object_path))
+    snprintf(attach->object_path, sizeof attach->object_path, "%s", path);
+  place_layout(attach);
+  return true;
+}
+
+bool attach_find(attach_t *attach, const char *path, problem_t *problem) {
+  if (!open_object(attach, path, problem)) return false;
+  if (place_find_object(attach)) return true;
+  problem_set(problem, "the agent '%s' is not in process %d", path, attach->pid);
+  return false;
+}
+
+bool attach_load(attach_t *attach, const char *path, bool *is_new, problem_t *problem) {
+  problem_t ignored;
+  if (!open_object(attach, path, problem)) return false;
+  bool found = place_find_object(attach);
+  if (is_new) *is_new = !found;
+  if (found) return true;
+  if (!trace(attach, map, NULL, problem)) return false;
+  if (copy(attach, problem)) return true;
+  (void)trace(attach, unmap, NULL, &ignored);
+  return false;
+}
+
+/* ---- calling ------------------------------------------------------------------------------ */
+
+#define BLOCK_AT(attach, field)                                                                    \
+  ((attach)->shared->base + (attach)->layout.block + offsetof(attach_block_t, field))
+
+/* The command is visible in the program's pid namespace only if both are in the same. */
+static int32_t own_pid_there(const attach_t *attach) {
+  return process_of(attach->target)->nested ? 0 : getpid();
+}
+
+static bool write_request(attach_t *attach, uint64_t request, const char *settings) {
+  char text[ATTACH_SETTINGS_MAX] = "";
+  int32_t pid = own_pid_there(attach);
+  snprintf(text, sizeof text, "%s", settings ? settings : "");
+  return session_write(attach, BLOCK_AT(attach, request), &request, sizeof request) &&
+         session_write(attach, BLOCK_AT(attach, loader_pid), &pid, sizeof pid) &&
+         session_write(attach, BLOCK_AT(attach, settings), text, sizeof text);
+}
+
+typedef struct answer {
+  uint32_t state;
+  int32_t status;
+} answer_t;
+
+static bool explain_answer(const attach_t *attach, answer_t answer, problem_t *problem) {
+  char message[ATTACH_MESSAGE_MAX] = "";
+  if (answer.state == ATTACH_DONE && answer.status == 0) return true;
+  if (answer.state != ATTACH_DONE) {
+    problem_set(problem, "the agent in process %d ended without an answer", attach->pid);
+    return false;
+  }
+  (void)session_read(attach, BLOCK_AT(attach, message), message, sizeof message);
+  message[sizeof message - 1] = 0;
+  problem_set(problem, "the agent in process %d failed: %s", attach->pid,
+              message[0] ? message : strerror(-answer.status));
+  return false;
+}
+
+/* After a fault the object is in an unknown state, so nobody finds it again. */
+static void abandon(attach_t *attach) {
+  static const uint8_t nothing[PLACE_HEADER];
+  (void)session_write(attach, attach->shared->base, nothing, sizeof nothing);
+  attach->shared->base = 0;
+}
+
+static bool run(attach_t *attach, const void *argument, problem_t *problem) {
+  const unsigned *limit_ms = argument;
+  return runner_run(attach, *limit_ms, problem);
+}
+
+bool attach_run(attach_t *attach, uint64_t request, const char *settings, unsigned limit_ms,
+                problem_t *problem) {
+  answer_t answer = {0, 0};
+  if (!attach->shared->base) {
+    problem_set(problem, "the agent is not in process %d", attach->pid);
+    return false;
+  }
+  if (!write_request(attach, request, settings)) {
+    access_explain(attach->pid, errno, problem);
+    return false;
+  }
+  if (!trace(attach, run, &limit_ms, problem)) {
+    if (attach->shared->is_broken) abandon(attach);
+    return false;
+  }
+  if (!session_read(attach, BLOCK_AT(attach, state), &answer, sizeof answer)) {
+    access_explain(attach->pid, ESRCH, problem);
+    return false;
+  }
+  return explain_answer(attach, answer, problem);
+}
+
+/* ---- leaving ------------------------------------------------------------------------------ */
+
+static bool scan(attach_t *attach, const void *argument, problem_t *problem) {
+  const unsigned *wait_ms = argument;
+  pid_t inside = scan_wait(attach, *wait_ms);
+  if (inside == 0) return true;
+  problem_set(problem,
+              "the agent stays in process %d, asleep: thread %d may still return to it; the next "
+              "attach uses it again",
+              attach->pid, inside);
+  return false;
+}
+
+bool attach_unload(attach_t *attach, unsigned wait_ms, problem_t *problem) {
+  if (!attach->shared->base) return true;
+  return trace(attach, scan, &wait_ms, problem) &&
+         (!attach->shared->is_started ||
+          attach_run(attach, ATTACH_RELEASE, NULL, RELEASE_LIMIT_MS, problem)) &&
+         trace(attach, unmap, NULL, problem);
+}
+
+bool attach_image(const attach_t *attach, uint64_t *start, uint64_t *size) {
+  *start = attach->shared->base;
+  *size = attach->object.size;
+  return *start != 0;
+}
+
+attach_pauses_t attach_pauses(const attach_t *attach) { return attach->shared->pauses; }

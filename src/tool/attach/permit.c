@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The states that attach refuses, in the order in which a user can act on them.
+ */
+#define _GNU_SOURCE
+#include "attach/permit.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/session.h"
+#include "target/access.h"
+
+#define STATUS_BYTES 8192u
+
+/* The number after FIELD, as "\nSeccomp:"; -1 if there is none. */
+static long status_number(const char *status, const char *field) {
+  const char *line = strstr(status, field);
+  return line ? strtol(line + strlen(field), NULL, 10) : -1;
+}
+
+static char status_state(const char *status) {
+  const char *line = strstr(status, "\nState:");
+  for (line = line ? line + 7 : ""; isspace((unsigned char)*line);)
+    line++;
+  return *line;
+}
+
+static bool check_tracer(pid_t pid, const char *status, problem_t *problem) {
+  char name[64] = "";
+  long tracer = status_number(status, "\nTracerPid:");
+  if (tracer <= 0) return true;
+  if (session_proc_file((pid_t)tracer, "comm", name, sizeof name)) name[strcspn(name, "\n")] = 0;
+  problem_set(problem,
+              "process %d is traced by process %ld%s%s%s: end that debugger or tracer first", pid,
+              tracer, name[0] ? " (" : "", name, name[0] ? ")" : "");
+  return false;
+}
+
+static bool check_state(pid_t pid, const char *status, problem_t *problem) {
+  char state = status_state(status);
+  if (state != 'T') return true;
+  problem_set(problem, "process %d is stopped by a signal: `kill -CONT %d` continues it", pid, pid);
+  return false;
+}
+
+static bool check_filter(pid_t pid, const char *status, problem_t *problem) {
+  if (status_number(status, "\nSeccomp:") <= 0) return true;
+  problem_set(problem,
+              "process %d has a seccomp filter, which may kill it at a system call of the agent: "
+              "start it with `sonde record -- COMMAND`, or without the filter",
+              pid);
+  return false;
+}
+
+/* A filter may be that of one thread. */
+static bool check_threads(pid_t pid, problem_t *problem) {
+  char path[64], status[STATUS_BYTES];
+  bool ok = true;
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  DIR *directory = opendir(path);
+  struct dirent *entry;
+  while (ok && directory && (entry = readdir(directory))) {
+    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+    if (tid > 0 && session_proc_file(tid, "status", status, sizeof status))
+      ok = check_tracer(pid, status, problem) && check_filter(pid, status, problem);
+  }
+  if (directory) closedir(directory);
+  return ok;
+}
+
+/* A frozen thread stops, but does not run when it is resumed. */
+static bool check_frozen(pid_t pid, problem_t *problem) {
+  char text[4096], path[4400], events[256];
+  if (!session_proc_file(pid, "cgroup", text, sizeof text)) return true;
+  const char *line = strstr(text, "0::/");
+  if (!line) return true;
+  snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/cgroup.events", (int)strcspn(line + 3, "\n"),
+           line + 3);
+  FILE *file = fopen(path, "re");
+  bool is_frozen = false;
+  while (file && fgets(events, sizeof events, file))
+    is_frozen |= strcmp(events, "frozen 1\n") == 0;
+  if (file) fclose(file);
+  if (!is_frozen) return true;
+  problem_set(problem, "process %d is in a frozen cgroup: write 0 to its cgroup.freeze first", pid);
+  return false;
+}
+
+#if defined(__x86_64__)
+#define MACHINE_NUMBER EM_X86_64
+#else
+#define MACHINE_NUMBER EM_AARCH64
+#endif
+
+static bool check_machine(pid_t pid, pid_t reader, problem_t *problem) {
+  char path[64];
+  Elf64_Ehdr header;
+  snprintf(path, sizeof path, "/proc/%d/exe", reader);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, &header, sizeof header);
+  if (fd >= 0) close(fd);
+  if (n != (ssize_t)sizeof header) return true; /* not a reason to refuse it */
+  if (header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == MACHINE_NUMBER) return true;
+  problem_set(problem,
+              "process %d is a %s, and the agent is a 64-bit library for this CPU: use a command "
+              "and an agent built for that program",
+              pid,
+              header.e_ident[EI_CLASS] == ELFCLASS32 ? "32-bit program" : "program of another CPU");
+  return false;
+}
+
+bool permit_check(pid_t pid, pid_t *reader, problem_t *problem) {
+  char status[STATUS_BYTES];
+  if (pid == getpid()) {
+    problem_set(problem, "sonde cannot attach to itself");
+    return false;
+  }
+  /* The tracer comes first: while there is one, the kernel may answer EPERM for no other reason. */
+  if (session_proc_file(pid, "status", status, sizeof status) &&
+      !check_tracer(pid, status, problem))
+    return false;
+  if (!access_check(pid, reader, problem)) return false;
+  if (!session_proc_file(*reader, "status", status, sizeof status)) {
+    access_explain_empty(pid, problem);
+    return false;
+  }
+  return check_state(pid, status, problem) && check_threads(pid, problem) &&
+         check_machine(pid, *reader, problem) && check_frozen(pid, problem);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "attach/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "agent/attach_block.h"
+#include "base/array.h"
+
+#define STACK_BYTES (UINT64_C(256) << 10)
+#define AREA_BYTES  (UINT64_C(16) << 10)
+#define CHUNK_BYTES ((size_t)1 << 20)
+
+bool session_write(const attach_t *attach, uint64_t address, const void *data, size_t size) {
+  return pwrite(attach->memory_fd, data, size, (off_t)address) == (ssize_t)size;
+}
+
+bool session_read(const attach_t *attach, uint64_t address, void *out, size_t size) {
+  return pread(attach->memory_fd, out, size, (off_t)address) == (ssize_t)size;
+}
+
+bool session_proc_file(pid_t pid, const char *name, char *out, size_t size) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
+  FILE *file = fopen(path, "re");
+  size_t n = file ? fread(out, 1, size - 1, file) : 0;
+  if (file) fclose(file);
+  out[n] = 0;
+  return n > 0;
+}
+
+/* ---- the mapping -------------------------------------------------------------------------- */
+
+/* Returns *END, and moves it SIZE bytes up to the next page. */
+static uint64_t take(uint64_t *end, uint64_t size) {
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = *end;
+  *end = (at + size + page - 1) & ~(page - 1);
+  return at;
+}
+
+void place_layout(attach_t *attach) {
+  layout_t *l = &attach->layout;
+  uint64_t end = attach->object.size;
+  l->block = take(&end, sizeof(attach_block_t));
+  l->area = take(&end, AREA_BYTES);
+  l->tls = l->area + AREA_BYTES / 2;
+  l->frame = take(&end, CPU_FRAME_MAX);
+  l->stub = take(&end, 4096);
+  l->guard = take(&end, 1);
+  l->stack = take(&end, STACK_BYTES);
+  l->stack_end = l->size = end;
+}
+
+/* ---- an object that is there -------------------------------------------------------------- */
+
+static bool is_object_at(const attach_t *attach, uint64_t base, attach_block_t *block) {
+  const object_t *o = &attach->object;
+  uint8_t header[PLACE_HEADER], build_id[OBJECT_BUILD_ID_MAX];
+  return session_read(attach, base, header, sizeof header) &&
+         memcmp(header, o->image, sizeof header) == 0 &&
+         session_read(attach, base + o->build_id_at, build_id, o->build_id_size) &&
+         memcmp(build_id, o->build_id, o->build_id_size) == 0 &&
+         session_read(attach, base + attach->layout.block, block, sizeof *block) &&
+         block->size == sizeof *block && block->image_start == base && block->image_size == o->size;
+}
+
+/* A loader maps a file; only this command puts a header into anonymous memory. Kernels without
+ * names for it have none in the map. */
+bool place_find_object(attach_t *attach) {
+  problem_t problem;
+  attach_block_t block;
+  target_t *now = attach->object.build_id_size ? target_open_process(attach->pid, &problem) : NULL;
+  bool found = false;
+  for (size_t i = 0; now && i < now->maps.count && !found; i++) {
+    const mapping_t *m = &now->maps.items[i];
+    if (m->inode || m->path[0] == '/' || !(m->access & MAP_READ) ||
+        !is_object_at(attach, m->start, &block))
+      continue;
+    found = true;
+    attach->shared->base = m->start;
+    attach->shared->is_started = block.state != 0;
+  }
+  target_close(now);
+  return found;
+}
+
+/* ---- code --------------------------------------------------------------------------------- */
+
+/* Chunks overlap by more than the longest sequence. */
+static void search(attach_t *attach, const mapping_t *mapping, uint8_t *chunk) {
+  for (uint64_t at = mapping->start; at < mapping->end; at += CHUNK_BYTES - 64) {
+    uint64_t size = mapping->end - at < CHUNK_BYTES ? mapping->end - at : CHUNK_BYTES;
+    if (!session_read(attach, at, chunk, size)) return;
+    cpu_find_code(chunk, size, at, &attach->code);
+    if (attach->code.call && attach->code.restore) return;
+  }
+}
+
+static int by_size(const void *a, const void *b) {
+  const mapping_t *x = *(mapping_t *const *)a, *y = *(mapping_t *const *)b;
+  uint64_t left = x->end - x->start, right = y->end - y->start;
+  return left < right ? -1 : left > right;
+}
+
+/* The vDSO and the C library are smaller than large programs. Code that a program generates may
+ * change, so only files and the vDSO are searched. */
+bool place_find_code(attach_t *attach, problem_t *problem) {
+  const maps_t *maps = &attach->target->maps;
+  ARRAY(const mapping_t *) code = {0};
+  uint8_t *chunk = malloc(CHUNK_BYTES);
+  for (size_t i = 0; i < maps->count; i++) {
+    const mapping_t *m = &maps->items[i];
+    if (!(m->access & MAP_EXEC) || (m->access & MAP_WRITE) || !(m->access & MAP_READ) ||
+        (!m->inode && strcmp(m->path, "[vdso]") != 0))
+      continue;
+    const mapping_t **item = ARRAY_ADD(code);
+    if (item) *item = m;
+  }
+  if (code.count) qsort(code.items, code.count, sizeof *code.items, by_size);
+  for (size_t i = 0; chunk && i < code.count; i++)
+    if (!attach->code.call || !attach->code.restore) search(attach, code.items[i], chunk);
+  free(code.items);
+  free(chunk);
+  if (attach->code.call) return true;
+  problem_set(problem,
+              "process %d has no code that makes a system call and returns: start it with `sonde "
+              "record -- COMMAND`",
+              attach->pid);
+  return false;
+}

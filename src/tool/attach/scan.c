@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A word on a stack need not be a return address that is still used, so this may find a thread that
+ * is not inside, but never misses one. Copies of function pointers elsewhere in memory, and stacks
+ * of coroutines that do not run, are not seen: the agent leaves no such pointers.
+ */
+#define _GNU_SOURCE
+#include "attach/scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "os/os.h"
+#include "target/stop.h"
+
+#define STACK_BYTES_MAX (UINT64_C(8) << 20) /* of one stack: the usual limit of a main thread */
+#define CHUNK_BYTES     (64u << 10)
+#define RED_ZONE        128u /* x86-64 psABI 3.2.2 */
+#define AGAIN_US        1000u
+
+typedef struct scan {
+  attach_t *attach;
+  target_t *target; /* opened for this scan */
+  uint64_t start, end;
+  ARRAY(pid_t) clean;
+  bool is_inside; /* of one stop */
+} scan_t;
+
+static bool is_in(const scan_t *s, uint64_t value) { return value - s->start < s->end - s->start; }
+
+/* True if the stack from SP up refers to the object, or cannot be read. */
+static bool stack_refers(const scan_t *s, uint64_t sp) {
+  static uint64_t words[CHUNK_BYTES / 8];
+  const mapping_t *mapping = maps_find(&s->target->maps, sp);
+  if (!mapping) return true; /* of a new thread */
+  uint64_t at = (sp & ~(uint64_t)7) - RED_ZONE, end = mapping->end;
+  if (at < mapping->start) at = mapping->start;
+  if (end - at > STACK_BYTES_MAX) end = at + STACK_BYTES_MAX;
+  for (uint64_t size; at < end; at += size) {
+    size = end - at < sizeof words ? end - at : sizeof words;
+    if (!session_read(s->attach, at, words, size)) return true;
+    for (size_t i = 0; i < size / 8; i++)
+      if (is_in(s, words[i])) return true;
+  }
+  return false;
+}
+
+static void look(void *context, const regs_t *regs) {
+  scan_t *s = context;
+  s->is_inside = is_in(s, regs->pc) || stack_refers(s, regs->r[machine_sp(MACHINE_HERE)]);
+  for (int i = 0; i < REGS_COUNT; i++)
+    s->is_inside |= regs_has(regs, i) && is_in(s, regs->r[i]);
+}
+
+/* Whether the thread of SAMPLE, which waits, has no way back; its registers are on its stack or in
+ * the program's own frames, but for the pc. */
+static bool is_clean_in_place(const scan_t *s, const thread_files_t *files, const sample_t *first) {
+  sample_t again;
+  if (is_in(s, first->pc) || stack_refers(s, first->sp)) return false;
+  thread_sample(files, &again);
+  return sample_same(first, &again);
+}
+
+static bool is_clean_stopped(scan_t *s, pid_t tid) {
+  regs_t regs;
+  uint64_t ns;
+  s->is_inside = true;
+  stop_result_t result = stop_thread(MACHINE_HERE, tid, &regs, look, s, &ns);
+  return result == STOP_GONE || (result == STOP_DONE && !s->is_inside);
+}
+
+static bool is_clean(scan_t *s, pid_t tid) {
+  thread_files_t files;
+  sample_t sample;
+  if (!thread_files_open(process_of(s->target), tid, &files)) return true; /* it has ended */
+  thread_sample(&files, &sample);
+  bool clean = sample.activity == ACTIVITY_GONE;
+  if (sample.activity == ACTIVITY_BLOCKED) clean = is_clean_in_place(s, &files, &sample);
+  thread_files_close(&files);
+  if (sample.activity == ACTIVITY_RUNNING) clean = is_clean_stopped(s, tid);
+  return clean;
+}
+
+static bool was_clean(const scan_t *s, pid_t tid) {
+  for (size_t i = 0; i < s->clean.count; i++)
+    if (s->clean.items[i] == tid) return true;
+  return false;
+}
+
+/* A thread that is not clean; 0: all are; -1: the program has ended, or out of memory. */
+static pid_t scan_once(scan_t *s) {
+  problem_t problem;
+  pid_t inside = 0;
+  target_close(s->target);
+  s->target = target_open_process(s->attach->pid, &problem);
+  if (!s->target || !process_list_threads(s->target)) return -1;
+  for (size_t i = 0; i < s->target->thread_count; i++) {
+    pid_t tid = s->target->threads[i].tid;
+    if (was_clean(s, tid)) continue;
+    pid_t *clean = is_clean(s, tid) ? ARRAY_ADD(s->clean) : NULL;
+    if (clean)
+      *clean = tid;
+    else
+      inside = tid;
+  }
+  return inside;
+}
+
+pid_t scan_wait(attach_t *attach, unsigned wait_ms) {
+  scan_t s = {.attach = attach,
+              .start = attach->shared->base,
+              .end = attach->shared->base + attach->object.size};
+  uint64_t end = os_monotonic_ns() + wait_ms * UINT64_C(1000000);
+  pid_t inside;
+  while ((inside = scan_once(&s)) != 0 && os_monotonic_ns() < end)
+    usleep(AGAIN_US);
+  target_close(s.target);
+  free(s.clean.items);
+  return inside;
+}

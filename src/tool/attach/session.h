@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What the parts of attach share: the program, the object, and the places in its mapping.
+ *
+ * All stops are made by a process of its own, the tracer: when it ends, for any reason, the kernel
+ * releases what it traced. What it finds out is in memory shared with the command.
+ */
+#ifndef SONDE_ATTACH_SESSION_H
+#define SONDE_ATTACH_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "attach/attach.h"
+#include "attach/cpu.h"
+#include "attach/object.h"
+#include "target/access.h"
+#include "target/process.h"
+
+/* Places in the mapping, relative to its start. The image is first. */
+typedef struct layout {
+  uint64_t block;
+  uint64_t area, tls; /* of the agent's thread: its thread pointer is `tls` */
+  uint64_t frame;     /* the signal frame of the thread that starts it */
+  uint64_t stub;
+  uint64_t guard, stack, stack_end;
+  uint64_t size;
+} layout_t;
+
+/* Written by the tracer. */
+typedef struct shared {
+  uint64_t base;   /* of the mapping; 0: none */
+  bool is_started; /* the initializers have run */
+  bool is_broken;  /* the agent faulted or hung */
+  bool succeeded;
+  problem_t problem;
+  attach_pauses_t pauses;
+} shared_t;
+
+struct attach {
+  pid_t pid;
+  target_t *target;
+  int memory_fd; /* /proc/PID/mem */
+  int lock_fd;   /* one command at a time attaches */
+  cpu_code_t code;
+  object_t object;
+  char object_path[4096];
+  layout_t layout;
+  shared_t *shared;
+};
+
+bool session_write(const attach_t *attach, uint64_t address, const void *data, size_t size);
+bool session_read(const attach_t *attach, uint64_t address, void *out, size_t size);
+
+/* Writes NAME of /proc/PID/NAME to OUT. False if it cannot be read. */
+bool session_proc_file(pid_t pid, const char *name, char *out, size_t size);
+
+#endif
