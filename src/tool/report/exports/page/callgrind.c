@@ -11,21 +11,24 @@
 #include "report/exports/command_line.h"
 #include "sonde/status.h"
 
+/* The format numbers the names of each kind by themselves. */
+typedef enum kind { KIND_OBJECT, KIND_FILE, KIND_FUNCTION, KINDS } kind_t;
+
 typedef struct writer {
   page_names_t names;
   uint64_t *self, *total; /* by node */
-  bool *written;          /* texts */
+  bool *written[KINDS];   /* texts */
   FILE *out;
 } writer_t;
 
-static void put_name(writer_t *w, const char *key, uint32_t text) {
+static void put_name(writer_t *w, kind_t kind, const char *key, uint32_t text) {
   fprintf(w->out, "%s=(%" PRIu32 ")", key, text + 1);
-  if (!w->written[text]) {
+  if (!w->written[kind][text]) {
     fputc(' ', w->out);
     export_line_text(w->names.texts.items[text], w->out);
     if (!*w->names.texts.items[text]) fputs("???", w->out);
   }
-  w->written[text] = true;
+  w->written[kind][text] = true;
   fputc('\n', w->out);
 }
 
@@ -34,9 +37,9 @@ static const page_frame_t *frame_of(const writer_t *w, size_t node) {
 }
 
 static void put_function(writer_t *w, const page_frame_t *f) {
-  put_name(w, "ob", f->library);
-  put_name(w, "fl", f->file);
-  put_name(w, "fn", f->function);
+  put_name(w, KIND_OBJECT, "ob", f->library);
+  put_name(w, KIND_FILE, "fl", f->file);
+  put_name(w, KIND_FUNCTION, "fn", f->function);
 }
 
 static void put_node(writer_t *w, uint32_t node) {
@@ -48,9 +51,9 @@ static void put_node(writer_t *w, uint32_t node) {
   }
   if (!parent || !w->total[node]) return;
   put_function(w, frame_of(w, parent));
-  put_name(w, "cob", f->library);
-  put_name(w, "cfl", f->file);
-  put_name(w, "cfn", f->function);
+  put_name(w, KIND_OBJECT, "cob", f->library);
+  put_name(w, KIND_FILE, "cfl", f->file);
+  put_name(w, KIND_FUNCTION, "cfn", f->function);
   fprintf(w->out, "calls=1 %" PRIu32 "\n%" PRIu32 " %" PRIu64 "\n\n", f->line,
           frame_of(w, parent)->line, w->total[node]);
 }
@@ -87,8 +90,11 @@ int callgrind_write(const page_source_t *source, uint64_t sample_ns, FILE *out) 
     (void)page_stack(&w.names, rows->items[i].place);
   w.self = calloc(w.names.nodes.count + 1, sizeof *w.self);
   w.total = calloc(w.names.nodes.count + 1, sizeof *w.total);
-  w.written = calloc(w.names.texts.count + 1, sizeof *w.written);
-  bool good = w.self && w.total && w.written && !w.names.failed;
+  bool good = w.self && w.total && !w.names.failed;
+  for (int k = 0; k < KINDS; k++) {
+    w.written[k] = calloc(w.names.texts.count + 1, sizeof *w.written[k]);
+    good = good && w.written[k];
+  }
   if (good) {
     put_head(&w, source->report->reader, add_up(&w, rows, sample_ns));
     for (uint32_t i = 1; i < w.names.nodes.count; i++)
@@ -97,7 +103,8 @@ int callgrind_write(const page_source_t *source, uint64_t sample_ns, FILE *out) 
   }
   free(w.self);
   free(w.total);
-  free(w.written);
+  for (int k = 0; k < KINDS; k++)
+    free(w.written[k]);
   page_names_free(&w.names);
   return good ? 0 : SONDE_ENOMEM;
 }
