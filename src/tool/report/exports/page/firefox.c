@@ -185,33 +185,6 @@ static void add_all(writer_t *w) {
   add_marked(w, &e->calls);
 }
 
-static uint64_t hash_of_function(const page_frame_t *f) {
-  return hash_pair(f->function, f->library);
-}
-
-/* False: out of memory. */
-static bool find_functions(writer_t *w) {
-  size_t count = w->names.frames.count;
-  const page_frame_t *frames = w->names.frames.items;
-  hash_index_t index = {.mask = 127};
-  while (index.mask < 2 * count)
-    index.mask = 2 * index.mask + 1;
-  index.slots = calloc(index.mask + 1, sizeof *index.slots);
-  w->function_of = calloc(count + 1, sizeof *w->function_of);
-  for (size_t i = 0; index.slots && w->function_of && i < count; i++) {
-    uint32_t *slot;
-    HASH_FIND(&index, hash_of_function(&frames[i]), slot) {
-      const page_frame_t *there = &frames[*slot - 1];
-      if (there->function == frames[i].function && there->library == frames[i].library) break;
-    }
-    if (!*slot) *slot = (uint32_t)i + 1;
-    w->function_of[i] = *slot - 1;
-  }
-  bool good = index.slots && w->function_of;
-  hash_free(&index);
-  return good;
-}
-
 static bool make(subset_t *s, size_t count) {
   s->number = calloc(count + 1, sizeof *s->number);
   return s->number != NULL;
@@ -234,7 +207,7 @@ int firefox_write(const page_source_t *source, uint64_t sample_ns, FILE *out) {
   add_all(&w);
   bool good = make(&w.nodes, w.names.nodes.count) && make(&w.frames, w.names.frames.count) &&
               make(&w.functions, w.names.frames.count) && make(&w.texts, w.names.texts.count) &&
-              find_functions(&w) && !w.names.failed;
+              !w.names.failed && (w.function_of = page_functions(&w.names));
   if (good) write_profile(&w);
   good = page_stream_end(stream) && good && !w.failed && !w.names.failed;
   subset_t *const all[] = {&w.nodes, &w.frames, &w.functions, &w.texts};

@@ -160,6 +160,33 @@ void page_names_free(page_names_t *n) {
   hash_free(&n->stack_index);
 }
 
+/* ---- functions ---------------------------------------------------------------------------- */
+
+static uint64_t hash_of_function(const page_frame_t *f) {
+  return hash_pair(f->function, f->library);
+}
+
+uint32_t *page_functions(const page_names_t *n) {
+  size_t count = n->frames.count;
+  const page_frame_t *frames = n->frames.items;
+  hash_index_t index = {.mask = 127};
+  while (index.mask < 2 * count)
+    index.mask = 2 * index.mask + 1;
+  index.slots = calloc(index.mask + 1, sizeof *index.slots);
+  uint32_t *first = index.slots ? calloc(count + 1, sizeof *first) : NULL;
+  for (size_t i = 0; first && i < count; i++) {
+    uint32_t *slot;
+    HASH_FIND(&index, hash_of_function(&frames[i]), slot) {
+      const page_frame_t *there = &frames[*slot - 1];
+      if (there->function == frames[i].function && there->library == frames[i].library) break;
+    }
+    if (!*slot) *slot = (uint32_t)i + 1;
+    first[i] = *slot - 1;
+  }
+  hash_free(&index);
+  return first;
+}
+
 /* ---- writing ------------------------------------------------------------------------------ */
 
 static void write_texts(const page_names_t *n, page_stream_t *out) {

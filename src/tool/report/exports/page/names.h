@@ -52,6 +52,9 @@ void page_names_free(page_names_t *names);
 uint32_t page_text(page_names_t *names, const char *text);
 uint32_t page_stack(page_names_t *names, uint32_t id);
 
+/* By frame: the first frame with the same function. Free it. NULL: out of memory. */
+uint32_t *page_functions(const page_names_t *names);
+
 /* Writes the tables as members of an object: "strings":[…],"frames":{…},"stacks":{…} */
 void page_names_write(const page_names_t *names, page_stream_t *out);
 

@@ -14,6 +14,7 @@
 typedef struct writer {
   const page_source_t *source;
   page_names_t names;
+  uint32_t *function_of; /* by frame: the frame that stands for its function */
   uint64_t sample_ns;
   FILE *out;
 } writer_t;
@@ -24,6 +25,8 @@ static void put_text(const writer_t *w, const char *text) {
   json_object_put(string);
 }
 
+/* Speedscope adds up samples by number, so a function has one: that of its first frame, without the
+ * line of the call. Numbers of other frames are not used. */
 static void put_frames(const writer_t *w) {
   for (size_t i = 1; i < w->names.frames.count; i++) {
     const page_frame_t *f = &w->names.frames.items[i];
@@ -34,7 +37,6 @@ static void put_frames(const writer_t *w) {
       fputs(",\"file\":", w->out);
       put_text(w, place);
     }
-    if (f->line) fprintf(w->out, ",\"line\":%" PRIu32, f->line);
     fputc('}', w->out);
   }
 }
@@ -48,7 +50,7 @@ static void put_stack(const writer_t *w, uint32_t node) {
   uint32_t *path = malloc((depth + 1) * sizeof *path);
   size_t at = depth;
   for (uint32_t n = node; path && n; n = nodes[n].parent)
-    path[--at] = nodes[n].frame - 1;
+    path[--at] = w->function_of[nodes[n].frame] - 1;
   fputc('[', w->out);
   for (size_t i = 0; path && i < depth; i++)
     fprintf(w->out, i ? ",%" PRIu32 : "%" PRIu32, path[i]);
@@ -119,9 +121,11 @@ int speedscope_write(const page_source_t *source, uint64_t sample_ns, FILE *out)
         out);
   put_frames(&w);
   fputs("]},\"profiles\":[", out);
-  put_threads(&w);
+  w.function_of = page_functions(&w.names);
+  if (w.function_of) put_threads(&w);
   fputs("]}\n", out);
-  bool failed = w.names.failed;
+  bool failed = w.names.failed || !w.function_of;
+  free(w.function_of);
   page_names_free(&w.names);
   return failed ? SONDE_ENOMEM : 0;
 }
