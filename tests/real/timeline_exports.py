@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The exports with times: firefox, speedscope, callgrind, heaptrack and massif. Their totals are those of
-`sonde report`, by heaptrack_print, callgrind_annotate and ms_print where these are installed."""
+`sonde report`, by the importer of the Firefox Profiler, heaptrack_print, callgrind_annotate and ms_print where these
+are installed."""
+import collections
 import functools
 import gzip
+import itertools
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 
-from helpers import check, fresh, needs_agent, output_of, record, report, run_cases, skip, sonde, try_sonde
+from helpers import (SOURCE, WORK, check, fresh, needs, needs_agent, output_of, record, report, run_cases, skip, sonde,
+                     try_sonde, until)
 from shared.timeline import PROGRAM
 
 needs_agent()
@@ -80,6 +85,55 @@ def firefox():
     check(most == told["malloc"]["peak"]["bytes"], (most, told["malloc"]["peak"]))
 
 
+def firefox_importer():
+    """The viewer's own importer finds the samples of each function, the bytes that are live at the end, and the peak."""
+    importer = os.path.join(SOURCE, "page", "node_modules", "@firefox-devtools", "profiler-cli", "dist", "profiler-cli.js")
+    needs("node")
+    if not os.path.exists(importer):
+        skip("the npm packages of page/ are missing")
+    home = {**os.environ, "HOME": WORK}
+    path = exported("firefox")
+
+    def ask(*words):
+        return json.loads(output_of("node", importer, *words, "--json", env=home))
+
+    def is_loaded():
+        run = subprocess.run(["node", importer, "thread", "list"], env=home, capture_output=True, timeout=60, check=False)
+        return run.returncode == 0
+
+    # It waits half a second for its own server, which may take longer to start.
+    subprocess.run(["node", importer, "load", path], env=home, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                   timeout=60, check=False)
+    try:
+        until(is_loaded, "the importer")
+        threads = ask("thread", "list")["threads"]
+        samples, live = collections.Counter(), 0
+        for thread in threads:
+            handle = thread["threadHandle"]
+            for function in ask("thread", "functions", "--thread", handle)["functions"]:
+                samples[function["name"]] += function["totalSamples"]
+            retained = ask("thread", "functions", "--thread", handle, "--strategy", "native-retained-allocations")
+            live += sum(function["selfSamples"] for function in retained["functions"])
+        heap = ask("counter", "list")["counters"][0]["stats"][0]["value"]
+    finally:
+        output_of("node", importer, "stop", "--all", env=home)
+    with gzip.open(path) as file:
+        profile = json.load(file)
+    for table in [t["nativeAllocations"] for t in profile["threads"] if "nativeAllocations" in t]:
+        # A block without a stack is in no function.
+        live += sum(weight for weight, stack in zip(table["weight"], table["stack"]) if stack is None)
+    told = report(recorded(), "--top", "100000")
+    check(len(threads) == 4, threads)
+    totals = collections.Counter()
+    for function in told["sample"]["functions"]:
+        totals[function["function"]] += function["total"]
+    check(samples == totals, samples - totals or totals - samples)
+    check(live == told["malloc"]["live"]["bytes"], (live, told["malloc"]["live"]))
+    # The importer shows the peak less the least value.
+    least = min(itertools.accumulate(profile["counters"][0]["samples"]["count"]))
+    check(heap + least == told["malloc"]["peak"]["bytes"], (heap, least, told["malloc"]["peak"]))
+
+
 def speedscope():
     file = json.loads(pathlib.Path(exported("speedscope")).read_text())
     samples = report(recorded())["sample"]
@@ -94,8 +148,17 @@ def speedscope():
     check(abs(total - sampled) <= samples["samples"], (total, sampled))
 
 
+def callgrind_names(text):
+    """A number of a name is defined at its first use. Objects, files and functions have numbers of their own."""
+    known = set()
+    for key, number, name in re.findall(r"^c?(ob|fl|fn)=\((\d+)\)(.*)$", text, re.M):
+        check(bool(name) != ((key, number) in known), f"{key}=({number}){name}")
+        known.add((key, number))
+
+
 def callgrind():
     path = exported("callgrind")
+    callgrind_names(pathlib.Path(path).read_text())
     sampled = report(recorded())["sample"]
     total = int(re.search(r"^summary: (\d+)$", pathlib.Path(path).read_text(), re.M)[1])
     check(abs(total - sampled["cpu_time"]["sampled_ns"]) <= sampled["samples"], total)
@@ -173,4 +236,4 @@ def refusals():
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, speedscope, callgrind, heaptrack, massif, refusals])
+run_cases([firefox, firefox_importer, speedscope, callgrind, heaptrack, massif, refusals])
