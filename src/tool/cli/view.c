@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * sonde view: makes one HTML page of a recording and opens it in the browser. report/exports/page/
- * writes the page; its programs are in page/.
+ * writes the page; its programs are in page/. With --with, another viewer shows the recording.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -11,16 +11,22 @@
 #include "base/output.h"
 #include "cli/cli.h"
 #include "cli/common/browser.h"
+#include "cli/common/export_timeline.h"
 #include "cli/common/naming.h"
 #include "cli/common/recording.h"
 #include "cli/common/timeline.h"
+#include "cli/common/viewer.h"
 #include "cli/verbs.h"
 #include "report/exports/page/document.h"
 
-enum { KEY_PROGRAM = CLI_LONG_ONLY };
+enum { KEY_PROGRAM = CLI_LONG_ONLY, KEY_WITH };
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "only write the page to FILE; do not open it"},
+    {KEY_WITH, "with", "VIEWER:" VIEWER_WORDS,
+     "show the recording in this viewer. firefox is profiler.firefox.com and speedscope is "
+     "speedscope.app: the browser loads the file from this machine, until Ctrl-C. heaptrack and "
+     "kcachegrind are started. With -o the file is kept as FILE"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "show"),
     CLI_GROUP("names"),
     NAMING_FILE_OPTIONS,
@@ -39,13 +45,15 @@ static const cli_usage_t usage = {
     .options = options,
     .examples = {{"sonde view run.sonde", "open the page"},
                  {"sonde view run.sonde -o run.html", "write the page, to send it to others"},
-                 {"sonde view old.sonde new.sonde", "show what changed"}}};
+                 {"sonde view old.sonde new.sonde", "show what changed"},
+                 {"sonde view --with firefox run.sonde", "show it in the Firefox Profiler"}}};
 
 typedef struct request {
   const char *output; /* of -o; NULL: a temporary file, which is opened */
   naming_t naming;
   uint32_t program;
-  const char *paths[2]; /* the recording, and the one to compare with or NULL */
+  const viewer_t *viewer; /* of --with, or NULL */
+  const char *paths[2];   /* the recording, and the one to compare with or NULL */
   report_t reports[2];
   timeline_t timelines[2];
 } request_t;
@@ -88,6 +96,25 @@ static void default_path(const char *recording, char *out, size_t size) {
            (long)getpid());
 }
 
+/* ---- other viewers ------------------------------------------------------------------------- */
+
+static int write_file(void *context, const char *path) {
+  request_t *q = context;
+  output_t output;
+  if (!open_recording(q, 0)) return CLI_FAILED;
+  FILE *out = output_open_stream(&output, path, !q->output, 0600);
+  if (!out) return CLI_FAILED;
+  return output_close_stream(&output, out, export_timeline(&q->reports[0], q->viewer->format, out));
+}
+
+static int view_with(request_t *q) {
+  int status = viewer_show(q->viewer, q->output, write_file, q);
+  if (q->reports[0].reader) reader_close(q->reports[0].reader);
+  return status;
+}
+
+/* ---- the page ------------------------------------------------------------------------------ */
+
 static int view(request_t *q) {
   char path[PATH_MAX];
   if (!page_is_built())
@@ -117,6 +144,13 @@ int verb_view(int argc, char **argv) {
   while ((key = cli_next(&parser)) > 0)
     switch (key) {
     case 'o': request.output = parser.value; break;
+    case KEY_WITH:
+      request.viewer = viewer_named(parser.value);
+      if (request.viewer) break;
+      return cli_wrong_use(&usage,
+                           "the viewers are firefox, speedscope, heaptrack and "
+                           "kcachegrind, not '%s'",
+                           parser.value);
     case KEY_PROGRAM:
       if (!recording_program(parser.value, &request.program))
         return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
@@ -128,11 +162,13 @@ int verb_view(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (parser.rest_count != 1 && parser.rest_count != 2)
     return cli_wrong_use(&usage, "takes one recording, or two to compare");
+  if (request.viewer && parser.rest_count == 2)
+    return cli_wrong_use(&usage, "--with takes one recording; only the page compares two");
   if (request.output && strlen(request.output) >= PATH_MAX)
     return message_fail("the name of the page is too long");
   request.paths[0] = parser.rest[parser.rest_count - 1];
   request.paths[1] = parser.rest_count == 2 ? parser.rest[0] : NULL;
-  int status = view(&request);
+  int status = request.viewer ? view_with(&request) : view(&request);
   naming_free(&request.naming);
   return status;
 }

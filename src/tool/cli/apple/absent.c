@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The verbs for running programs, which macOS does not support. Each prints an alternative.
+ * The verbs and options for running programs, which macOS does not support. Each prints an
+ * alternative.
  */
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/common/viewer.h"
 #include "cli/verbs.h"
 
 static int absent(int argc, char **argv, const char *instead) {
@@ -33,3 +35,11 @@ VERB_ABSENT(ctl, OWN_LOG)
 VERB_ABSENT(leaks, "the system's 'leaks' finds leaks; 'sonde report' of a log shows live blocks")
 VERB_ABSENT(clean, "there are no recorders, so no unfinished recordings")
 VERB_ABSENT(doctor, "the command needs no permissions or settings")
+
+int viewer_show(const viewer_t *v, const char *output, viewer_write_fn *write, void *context) {
+  (void)output, (void)write, (void)context;
+  return message_fail(
+      "--with is not supported on macOS: write the file with 'sonde export --as %s' "
+      "and open it in the viewer",
+      v->format);
+}
