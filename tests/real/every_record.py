@@ -22,7 +22,7 @@ BODY = ZERO * 40
 EVENTS = {1: "malloc", 2: "free", 3: "realloc", 4: "calloc", 5: "aligned", 7: "sample"}
 EXTENDED = {
     1: "sampling", 2: "mode", 3: "snapshot", 4: "block", 5: "marker", 6: "mapping", 7: "maps", 8: "pool_free",
-    9: "process", 10: "children", 32: "stall", 33: "stall_sample", 34: "stall_lock", 35: "stall_end", 36: "loop",
+    9: "process", 10: "children", 11: "searched", 12: "leaked", 32: "stall", 33: "stall_sample", 34: "stall_lock", 35: "stall_end", 36: "loop",
     37: "not_monitored", 40: "cpu_episode", 41: "cpu_thread", 42: "cpu_process", 43: "thread_time",
     44: "process_time", 45: "usage", 46: "wall", 47: "wall_thread", 48: "audit", 49: "audit", 50: "syscall",
     51: "coverage", 64: "crash", 65: "crash_thread"}

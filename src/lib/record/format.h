@@ -226,6 +226,8 @@ typedef enum extended_subtype {
   EXTENDED_POOL = 8,      /* a block of the program's own allocator */
   EXTENDED_PROCESS = 9,   /* a process of the run, in the recording of the first one */
   EXTENDED_CHILDREN = 10, /* the program had children, which are not recorded */
+  EXTENDED_SEARCHED = 11, /* the memory of the program was searched for leaks when it exited */
+  EXTENDED_LEAKED = 12,   /* what that search found, by stack */
   EXTENDED_STALL = 32,    /* 32 to 47 are written by the recorder's monitors */
   EXTENDED_STALL_SAMPLE = 33,
   EXTENDED_STALL_LOCK = 34,

@@ -16,6 +16,9 @@
  *   READY      the requester has stored the blocks
  *   DONE       the copy has stored the results and exits
  *   FAILED     with `error`: a SONDE_E…, or LEAKS_ERRNO minus an errno
+ *
+ * At the end of a program, the recorder has created the exchange when the program started, and
+ * sends no request. The recorder is the requester, too. It stores the blocks after the end.
  */
 #ifndef SONDE_RECORD_LEAKS_H
 #define SONDE_RECORD_LEAKS_H

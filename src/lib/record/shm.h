@@ -70,6 +70,7 @@ typedef struct shm_control {
   /* The two clocks at the start and at the last update, as in the header. */
   uint64_t calibrated_ticks[2], calibrated_ns[2];
   int32_t leaks_fd;       /* memory shared for a search for leaks: record/leaks.h */
+  int32_t exit_leaks_fd;  /* the same for the search at the end of the program; 0: none */
   uint32_t leaks_state;   /* LEAKS_REQUESTED, then LEAKS_ACCEPTED by a thread of the program */
   uint32_t unread_filter; /* 1: the program has a seccomp filter that the agent has not read */
   uint32_t

@@ -290,14 +290,20 @@ int recording_add_process(recording_t *r, const recorded_process_t *p) {
   return status;
 }
 
-int recording_add_children(recording_t *r, uint64_t own_cpu_ns, uint64_t children_cpu_ns) {
+int recording_add_numbers(recording_t *r, extended_subtype_t subtype, const uint64_t *numbers,
+                          size_t count) {
   event_chunk_t chunk;
   if (!begin(&chunk)) return SONDE_ENOMEM;
-  put(&chunk, own_cpu_ns);
-  put(&chunk, children_cpu_ns);
-  int status = append(r, &chunk, EXTENDED_CHILDREN, recording_now(r));
+  for (size_t i = 0; i < count; i++)
+    put(&chunk, numbers[i]);
+  int status = append(r, &chunk, (uint8_t)subtype, recording_now(r));
   free(chunk.bytes);
   return status;
+}
+
+int recording_add_children(recording_t *r, uint64_t own_cpu_ns, uint64_t children_cpu_ns) {
+  const uint64_t numbers[] = {own_cpu_ns, children_cpu_ns};
+  return recording_add_numbers(r, EXTENDED_CHILDREN, numbers, 2);
 }
 
 int recording_add_marker(recording_t *r, const char *name) {

@@ -19,6 +19,7 @@
 #include "recorder/control.h"
 #include "recorder/follow.h"
 #include "recorder/launch.h"
+#include "recorder/monitor/leaks_at_exit.h"
 #include "recorder/liveness.h"
 #include "recorder/monitor/coverage.h"
 #include "recorder/monitor/cpu.h"
@@ -56,6 +57,7 @@ typedef struct recorder {
   follow_t follow;
   processes_t processes;
   networks_t networks;
+  leaks_at_exit_t leaks;
   /* of the command, and of the children that it has waited for */
   bool had_children;
   uint64_t children_cpu_ns, own_cpu_ns;
@@ -112,6 +114,8 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
   control->trace_waits = o->trace_waits;
   control->follows_async = o->async;
+  if (o->leaks && !leaks_at_exit_begin(&s->leaks, &s->recording))
+    message_note("out of memory: leaks will not be searched for");
   control->policy_fd = policy_fd;
   control->policy_size = (uint32_t)o->policy_bytes;
   return true;
@@ -321,6 +325,14 @@ static void list_processes(recorder_t *s, bool is_kept) {
   }
 }
 
+static void search_leaks(recorder_t *s) {
+  uint64_t size = 0;
+  int32_t error = 0;
+  if (!s->options->leaks) return;
+  leaks_exchange_t *exchange = leaks_at_exit_open(&s->leaks, &size, &error);
+  s->options->search(&s->recording, s->path, exchange, size, error);
+}
+
 static int run(recorder_t *s, char **command_line) {
   const char *command = command_line[0];
   signals_forward(s->child.pid, &s->waiting);
@@ -332,14 +344,18 @@ static int run(recorder_t *s, char **command_line) {
   } else {
     (void)output_commit(&s->output);
     if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
+    leaks_at_exit_watch(&s->leaks);
     status = monitor(s);
     notes_of_trace(s->recording.control);
+    leaks_at_exit_keep(&s->leaks);
     int finished = recording_finish(&s->recording, status);
+    search_leaks(s);
     bool is_kept = notes_of_recording(&s->recording, s->path, finished,
                                       processes_why(&s->processes, s->child.pid));
     wait_for_children(s);
     list_processes(s, is_kept);
   }
+  leaks_at_exit_end(&s->leaks);
   processes_free(&s->processes);
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);

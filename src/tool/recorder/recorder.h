@@ -19,6 +19,8 @@
 
 #include <sys/types.h>
 
+#include "record/leaks.h"
+#include "recorder/recording_file.h"
 #include "sensor/cpu/rules.h"
 #include "sensor/audit/policy.h"
 
@@ -62,6 +64,12 @@ typedef struct recorder_options {
   bool jit;
   /* of the file system, which stay free; RECORDING_KEEP_DEFAULT */
   uint64_t keep_free_bytes;
+  /* whether the command's memory is searched for leaks when it exits. SEARCH is called after the
+   * end, with the complete recording at PATH and the exchange (record/leaks.h) of SIZE bytes, whose
+   * state is COPIED. NULL: the command did not exit by itself, or ERROR says why it has no copy. */
+  bool leaks;
+  void (*search)(recording_t *recording, const char *path, leaks_exchange_t *exchange,
+                 uint64_t size, int32_t error);
   /* called once, when the command has started; NULL: nothing */
   void (*started)(void *context, pid_t pid);
   void *started_context;

@@ -95,6 +95,10 @@ int recording_add_process(recording_t *r, const recorded_process_t *process);
  * and of the children that it has waited for. */
 int recording_add_children(recording_t *r, uint64_t own_cpu_ns, uint64_t children_cpu_ns);
 
+/* An extended record of SUBTYPE whose fields are the COUNT numbers, at most 1000. */
+int recording_add_numbers(recording_t *r, extended_subtype_t subtype, const uint64_t *numbers,
+                          size_t count);
+
 /* The current time in shifted ticks, and nanoseconds since the start of the recording. */
 uint64_t recording_now(const recording_t *r);
 uint64_t recording_now_ns(const recording_t *r);

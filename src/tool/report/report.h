@@ -83,6 +83,7 @@ typedef struct report_section {
   X(wall)                                                                                          \
   X(waits)                                                                                         \
   X(trace)                                                                                         \
+  X(leaks)                                                                                         \
   X(malloc)                                                                                        \
   X(pools)                                                                                         \
   X(vm)                                                                                            \

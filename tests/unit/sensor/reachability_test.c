@@ -80,7 +80,7 @@ static void follow(const leaks_block_t *blocks, uint32_t n, uint32_t from, bool 
   while (count) {
     const leaks_block_t *b = &blocks[waiting[--count]];
     for (uint64_t w = b->address; w + 8 <= b->address + b->size; w += 8) {
-      uint32_t to = holder_of(blocks, n, *word_at(w));
+      uint32_t to = *word_at(w) ? holder_of(blocks, n, *word_at(w)) : REACHABILITY_NONE;
       if (to == REACHABILITY_NONE || seen[to]) continue;
       seen[to] = true;
       waiting[count++] = to;
@@ -88,10 +88,22 @@ static void follow(const leaks_block_t *blocks, uint32_t n, uint32_t from, bool 
   }
 }
 
+/* Whether block I leads to itself through another block. */
+static bool is_on_a_cycle(const leaks_block_t *blocks, uint32_t n, uint32_t i) {
+  static bool seen[BLOCKS];
+  memset(seen, 0, sizeof seen);
+  for (uint64_t w = blocks[i].address; w + 8 <= blocks[i].address + blocks[i].size; w += 8) {
+    uint32_t to = *word_at(w) ? holder_of(blocks, n, *word_at(w)) : REACHABILITY_NONE;
+    if (to != REACHABILITY_NONE && to != i) follow(blocks, n, to, seen);
+  }
+  return seen[i];
+}
+
 static void check(const leaks_block_t *blocks, uint32_t n, const bool *reached) {
   static bool led_to[BLOCKS], pointed[BLOCKS];
   memset(led_to, 0, sizeof led_to);
   memset(pointed, 0, sizeof pointed);
+  int cycles = 0;
   for (uint32_t i = 0; i < n; i++) {
     for (uint64_t w = blocks[i].address; !reached[i] && w + 8 <= blocks[i].address + blocks[i].size;
          w += 8) {
@@ -106,6 +118,7 @@ static void check(const leaks_block_t *blocks, uint32_t n, const bool *reached) 
     if (reached[i]) continue;
     assert_int_equal(blocks[i].verdict == LEAKS_LEAKED, !pointed[i]);
     assert_true(led_to[i]); /* nothing that is lost goes without a head */
+    if (blocks[i].verdict == LEAKS_CYCLE && cycles++ < 4) assert_true(is_on_a_cycle(blocks, n, i));
     if (blocks[i].verdict == LEAKS_INDIRECT) {
       const leaks_block_t *owner = &blocks[blocks[i].owner];
       assert_true(owner->verdict == LEAKS_LEAKED || owner->verdict == LEAKS_CYCLE);
@@ -138,6 +151,52 @@ static void random_graphs(void **unused) {
     check(blocks, n, reached);
   }
   os_unmap(memory, memory_size);
+}
+
+/* Each block of LINKS points to the block whose number it is. */
+static void judge_links(leaks_block_t *blocks, const int *links, uint32_t n) {
+  reachability_t g;
+  memory_size = 65536;
+  memory = os_map(memory_size);
+  for (uint32_t i = 0; i < n; i++)
+    blocks[i] = (leaks_block_t){.address = BASE + 64 * (i + 1), .size = 48};
+  for (uint32_t i = 0; i < n; i++)
+    if (links[i] >= 0) *word_at(blocks[i].address + 8) = blocks[links[i]].address;
+  assert_true(reachability_open(&g, blocks, n, read_made_up, NULL));
+  reachability_judge(&g);
+  os_unmap(memory, memory_size);
+}
+
+/* What a cycle leads to is no cycle, wherever it is; nor is a block that points to itself. */
+static void tails_of_cycles(void **unused) {
+  leaks_block_t b[6];
+  (void)unused;
+  judge_links(b, (const int[]){1, -1, 3, 4, 2, 5}, 6);
+  assert_int_equal(b[0].verdict, LEAKS_LEAKED);
+  assert_int_equal(b[1].verdict, LEAKS_INDIRECT);
+  assert_int_equal(b[2].verdict, LEAKS_CYCLE);
+  assert_int_equal(b[3].verdict, LEAKS_INDIRECT);
+  assert_int_equal(b[5].verdict, LEAKS_LEAKED);
+  /* 2 and 3 are a cycle, 2 also leads to 0, and 0 to 1 */
+  memset(b, 0, sizeof b);
+  reachability_t g;
+  memory_size = 65536;
+  memory = os_map(memory_size);
+  for (uint32_t i = 0; i < 4; i++)
+    b[i] = (leaks_block_t){.address = BASE + 64 * (i + 1), .size = 48};
+  *word_at(b[2].address) = b[3].address;
+  *word_at(b[3].address) = b[2].address;
+  *word_at(b[2].address + 8) = b[0].address;
+  *word_at(b[0].address) = b[1].address;
+  assert_true(reachability_open(&g, b, 4, read_made_up, NULL));
+  reachability_judge(&g);
+  os_unmap(memory, memory_size);
+  assert_int_equal(b[2].verdict, LEAKS_CYCLE);
+  for (int i = 0; i < 4; i++)
+    if (i != 2) {
+      assert_int_equal(b[i].verdict, LEAKS_INDIRECT);
+      assert_int_equal(b[i].owner, 2);
+    }
 }
 
 static uint64_t told_where[8];
@@ -186,8 +245,8 @@ static void disorder_is_refused(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs),
-                                     cmocka_unit_test(referrers_are_told),
-                                     cmocka_unit_test(disorder_is_refused)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(tails_of_cycles), cmocka_unit_test(random_graphs),
+      cmocka_unit_test(referrers_are_told), cmocka_unit_test(disorder_is_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

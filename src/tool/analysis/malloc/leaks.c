@@ -167,13 +167,15 @@ static void add_blocks(leaks_t *l) {
   }
 }
 
+uint64_t leaks_unknown_registers(uint64_t threads) { return threads * CALLEE_SAVED_REGISTERS; }
+
 static void count_threads(leaks_t *l) {
   const leaks_exchange_t *x = l->exchange;
   for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
     l->unknown_threads += x->threads[i].state == LEAKS_THREAD_UNKNOWN;
     l->running_threads += x->threads[i].state == LEAKS_THREAD_RUNNING;
   }
-  l->unknown_registers = (uint64_t)l->unknown_threads * CALLEE_SAVED_REGISTERS;
+  l->unknown_registers = leaks_unknown_registers(l->unknown_threads);
 }
 
 static void count_uncertain(leaks_t *l) {

@@ -59,8 +59,40 @@ int leaks_send(leaks_t *leaks);
  * inconsistent, SONDE_ENOMEM. */
 int leaks_receive(leaks_t *leaks);
 
+/* The registers that are unknown if those of THREADS threads are. */
+uint64_t leaks_unknown_registers(uint64_t threads);
+
 /* The block that contains ADDRESS, or NULL. */
 const leaks_block_t *leaks_find(const leaks_t *leaks, uint64_t address);
 void leaks_free(leaks_t *leaks);
+
+/* ---- the search at exit, in the recording -------------------------------------------------- */
+
+typedef enum leaks_result {
+  LEAKS_UNRECORDED, /* no search was requested */
+  LEAKS_SEARCHED,
+  LEAKS_NO_EXIT,  /* the program did not exit by itself */
+  LEAKS_NO_COPY,  /* it could not be copied, or its copy could not be searched: ERROR */
+  LEAKS_NO_BLOCKS /* events were lost, so the live blocks are unknown */
+} leaks_result_t;
+
+/* What a recording has of it. LEAKS has no blocks and no threads, only totals and stacks. */
+typedef struct leaks_at_end {
+  leaks_result_t result;
+  int32_t error;    /* a SONDE_E…, or LEAKS_ERRNO minus an errno */
+  uint64_t time_ns; /* since the start of the recording */
+  leaks_t leaks;
+} leaks_at_end_t;
+
+/* Calls WRITE with the numbers of each extended record that holds END. Its result: that of WRITE,
+ * until one is negative. */
+int leaks_write(const leaks_at_end_t *end,
+                int (*write)(void *context, extended_subtype_t subtype, const uint64_t *numbers,
+                             size_t count),
+                void *context);
+
+/* Takes an event of the recording; false: out of memory. */
+bool leaks_read(leaks_at_end_t *end, const record_event_t *event);
+void leaks_at_end_free(leaks_at_end_t *end);
 
 #endif

@@ -127,6 +127,8 @@ bool why_add(why_t *w, const record_event_t *e) {
   case EXTENDED_WALL: return add_wait(w, e);
   case EXTENDED_WALL_THREAD: return add_wall_thread(w, e);
   case EXTENDED_CPU_THREAD: return add_reading(w, e);
+  case EXTENDED_SEARCHED:
+  case EXTENDED_LEAKED: return leaks_read(&w->leaks, e);
   default: return true;
   }
 }
@@ -205,6 +207,7 @@ void why_free(why_t *w) {
     free(w->functions.items[i]);
   free(w->functions.items);
   hash_free(&w->stack_index);
+  leaks_at_end_free(&w->leaks);
   free(w->ticks.items);
   free(w->waits.items);
   free(w->threads.items);

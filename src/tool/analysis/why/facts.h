@@ -10,6 +10,7 @@
 #define SONDE_ANALYSIS_WHY_FACTS_H
 
 #include "analysis/cpu_time.h"
+#include "analysis/malloc/leaks.h"
 #include "analysis/malloc/mappings.h"
 #include "analysis/malloc/replay.h"
 #include "analysis/texts.h"
@@ -153,6 +154,8 @@ typedef struct why {
 
   ARRAY(why_call_t) calls;
   bool has_calls;
+  leaks_at_end_t leaks; /* the search at exit, if there was one */
+
   const usage_t *usage;       /* NULL: unknown */
   const mappings_t *mappings; /* NULL: unknown */
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Rule: a heap that grows to the end. Fact: what was still allocated at the end.
+ * Rules: a heap that grows to the end; blocks that nothing referenced at exit. Fact: what was still
+ * allocated at the end.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -161,8 +163,42 @@ static void note_kept(why_t *w, findings_list_t *out) {
   why_weights_free(&weights);
 }
 
+/* What the search at exit found for certain. The user asked for it, so that one block counts. */
+static bool find_leaked(why_t *w, findings_list_t *out) {
+  const leaks_t *l = &w->leaks.leaks;
+  why_weights_t weights = {0};
+  uint64_t bytes = 0, blocks = 0;
+  bool good = true;
+  for (size_t i = 0; good && i < l->by_stack_count; i++) {
+    const leaks_stack_t *s = &l->by_stack[i];
+    if (s->uncertain) continue;
+    bytes += s->lost.bytes + s->indirect.bytes;
+    blocks += s->lost.count + s->indirect.count;
+    good = why_weights_add(&weights, why_stack(w, s->stack), s->lost.bytes + s->indirect.bytes);
+  }
+  const why_weight_t *hot = good && blocks ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
+  if (hot) {
+    char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX];
+    finding_t f = {.kind = WHY_LEAK,
+                   .score = 55,
+                   .culprit = hot->function,
+                   .amount = (double)bytes,
+                   .unit = "bytes",
+                   .section = "leaks"};
+    WHY_SAY(f.what, "%s in %" PRIu64 " block%s leaked; %s allocated %.0f %% of that",
+            why_bytes((double)bytes, a), blocks, blocks == 1 ? "" : "s",
+            why_place_of(hot->example, hot->function, place),
+            100 * (double)hot->total / (double)bytes);
+    WHY_SAY(f.advice, "free these blocks before the last pointer to them is gone");
+    WHY_SAY(f.evidence, "no pointer led to them when the program exited");
+    findings_list_add(out, &f);
+  }
+  why_weights_free(&weights);
+  return hot != NULL;
+}
+
 void why_memory_rules(why_t *w, findings_list_t *out) {
   if (!w->replay) return;
   find_growth(w, out);
-  note_kept(w, out);
+  if (!find_leaked(w, out)) note_kept(w, out);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * sonde leaks: lists unreachable blocks of a running program, or the references to one block.
+ * sonde leaks: lists unreachable blocks of a running program, or the references to one block; or
+ * those that a recording has of the program's exit (record --leaks).
  *
- * The program's recorder copies the program (cli/linux/leaks_client.h). The recording shows which
- * blocks were live then; the copy searches its memory for references to them.
+ * Of a running program: its recorder copies the program (cli/linux/leaks_client.h). The recording
+ * shows which blocks were live then; the copy searches its memory for references to them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 #include "cli/verbs.h"
 #include "cli/linux/leaks_client.h"
 #include "report/json.h"
+#include "reader/merge.h"
 #include "report/leaks/leaks.h"
 #include "sonde/status.h"
 
@@ -30,14 +32,16 @@ static const cli_option_t options[] = {
 
 static const cli_usage_t usage = {
     .verb = "leaks",
-    .arguments = "PID [ADDRESS]",
-    .about = "Lists leaked blocks of the running program PID by the stack that allocated them.\n"
+    .arguments = "PID [ADDRESS] | FILE",
+    .about = "Lists leaked blocks of the running program PID by the stack that allocated them,\n"
+             "or those of a program that 'sonde record --leaks' recorded to FILE, at its exit.\n"
              "A block is leaked if no chain of pointers leads to it from a root (a variable,\n"
              "a stack, a register). With ADDRESS, shows what references that block.\n"
              "The program must run under 'sonde record --malloc=live' (or all). It is paused\n"
              "while sonde copies it; sonde searches the copy. Needs no right to ptrace.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},
+                 {"sonde leaks batch.sonde", "those of a program that has ended"},
                  {"sonde leaks 1234 0x7f12a0001230", "show what references this block"},
                  {"sonde leaks 1234 --max 0", "exit 1 if anything is leaked"}}};
 
@@ -75,6 +79,16 @@ static int collect(request_t *l) {
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
+/* The gate --max. */
+static int compare(const request_t *l, const leaks_t *leaks) {
+  uint64_t bytes = leaks->lost.bytes + leaks->indirect.bytes;
+  if (!l->limited || bytes <= l->max_bytes) return CLI_DONE;
+  char leaked[24], limit[24];
+  message_note("%s leaked > %s (--max)", report_bytes((int64_t)bytes, leaked),
+               report_bytes((int64_t)l->max_bytes, limit));
+  return CLI_FINDING;
+}
+
 static int print(request_t *l) {
   const leaks_block_t *block = l->address ? leaks_find(&l->leaks, l->address) : NULL;
   report_t *r = &l->report;
@@ -95,13 +109,7 @@ static int print(request_t *l) {
            (double)reader_ns(r->reader, l->leaks.exchange->time) / 1e9);
     leaks_text(r, &l->leaks, stdout);
   }
-  bool over = l->limited && l->leaks.lost.bytes + l->leaks.indirect.bytes > l->max_bytes;
-  if (!over) return CLI_DONE;
-  char leaked[24], limit[24];
-  message_note("%s leaked > %s (--max)",
-               report_bytes((int64_t)(l->leaks.lost.bytes + l->leaks.indirect.bytes), leaked),
-               report_bytes((int64_t)l->max_bytes, limit));
-  return CLI_FINDING;
+  return compare(l, &l->leaks);
 }
 
 static int search(request_t *l) {
@@ -130,6 +138,53 @@ static int search(request_t *l) {
   return status;
 }
 
+/* ---- of a recording ------------------------------------------------------------------------ */
+
+static bool read_end(leaks_at_end_t *end, reader_t *reader) {
+  merge_t *merge = merge_open(reader);
+  const record_event_t *e;
+  bool good = merge != NULL;
+  while (good && (e = merge_next(merge)))
+    good = leaks_read(end, e);
+  merge_close(merge);
+  return good;
+}
+
+static int print_end(request_t *l, const leaks_at_end_t *end) {
+  report_t *r = &l->report;
+  if (end->result == LEAKS_UNRECORDED)
+    return message_fail("'%s' has no search for leaks; record with 'sonde record --leaks', or run "
+                        "'sonde report --by leaked %s malloc' for blocks that were never freed",
+                        r->path, r->path);
+  if (l->limited && end->result != LEAKS_SEARCHED)
+    return message_fail("'%s': the program was not searched for leaks", r->path);
+  const char *program = reader_argument(r->reader, 0);
+  if (l->json) {
+    json_object *o = leaks_at_end_json(r, end);
+    printf("%s\n", json_print(o, JSON_STYLE));
+    json_object_put(o);
+  } else {
+    printf("%s%s%s, process %u\n", r->bold, program ? program : "?", r->plain,
+           reader_header(r->reader)->pid);
+    leaks_at_end_text(r, end, stdout);
+  }
+  naming_note_missing(r->names);
+  return compare(l, &end->leaks);
+}
+
+static int read_recording(request_t *l) {
+  leaks_at_end_t end = {0};
+  report_t *r = &l->report;
+  if (!recording_open_report(r)) return CLI_FAILED;
+  r->names = frame_names_new(r->reader, &l->naming.options);
+  int status =
+      r->names && read_end(&end, r->reader) ? print_end(l, &end) : message_fail("out of memory");
+  leaks_at_end_free(&end);
+  frame_names_free(r->names);
+  reader_close(r->reader);
+  return status;
+}
+
 int verb_leaks(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   request_t l = {0};
@@ -154,12 +209,16 @@ int verb_leaks(int argc, char **argv) {
     }
   if (key < 0) return parser.status;
   if (parser.rest_count < 1 || parser.rest_count > 2)
-    return cli_wrong_use(&usage, "takes a process id and optionally the address of a block");
-  if (!parse_number(parser.rest[0], 1, INT32_MAX, &pid))
-    return cli_wrong_use(&usage, "'%s' is not a process id", parser.rest[0]);
+    return cli_wrong_use(&usage, "takes a process id and optionally the address of a block, or a "
+                                 "recording");
+  l.report.top = (uint32_t)top;
+  if (!parse_number(parser.rest[0], 1, INT32_MAX, &pid)) {
+    if (parser.rest_count == 2) return cli_wrong_use(&usage, "ADDRESS needs a running program");
+    l.report.path = parser.rest[0];
+    return read_recording(&l);
+  }
   if (parser.rest_count == 2 && (!parse_address(parser.rest[1], &l.address) || !l.address))
     return cli_wrong_use(&usage, "'%s' is not an address", parser.rest[1]);
-  l.report.top = (uint32_t)top;
   if (!leaks_client_begin(&l.client, (pid_t)pid)) return CLI_FAILED;
   int status = search(&l);
   leaks_client_end(&l.client);

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "record/leaks.h"
+#include "recorder/recording_file.h"
 
 typedef struct leaks_client {
   pid_t pid, recorder;
@@ -34,5 +35,10 @@ bool leaks_client_search(leaks_exchange_t *exchange, uint64_t address);
 
 /* Ends the search: the recorder releases the exchange. */
 void leaks_client_end(const leaks_client_t *client);
+
+/* The search when the command exits, with the recording that the recorder has completed: adds the
+ * result to it (recorder_options_t). */
+void exit_search(recording_t *recording, const char *path, leaks_exchange_t *exchange,
+                 uint64_t size, int32_t error);
 
 #endif

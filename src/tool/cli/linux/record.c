@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/common/policy_file.h"
+#include "cli/linux/leaks_client.h"
 #include "cli/verbs.h"
 #include "record/shm.h"
 #include "recorder/control.h"
@@ -28,6 +29,7 @@ enum {
   KEY_COVERAGE,
   KEY_AUDIT_DEPTH,
   KEY_NO_WAITS,
+  KEY_LEAKS,
   KEY_CPU,
   KEY_FOLLOW,
   KEY_JIT,
@@ -47,6 +49,10 @@ static const cli_option_t options[] = {
         {KEY_WALL, "wall", "[HZ]",
          "sample all threads, including blocked ones, HZ times a\n"
          "second (" DEFAULT_HZ_TEXT "); only running threads are signaled"},
+    {KEY_LEAKS, "leaks", NULL,
+     "search the command's memory for leaked blocks when it\n"
+     "exits; 'sonde leaks FILE' lists them. Records all blocks:\n"
+     "--malloc=live, unless another --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
      "with --trace: do not trace calls that can block. They are\n"
      "traced if functions of the program are, so that their\n"
@@ -111,6 +117,7 @@ static const cli_usage_t usage = {
          "records every call to libz's functions, besides instrumented calls"},
         {"sonde record --trace='sqlite3!*' -- sqlite3 test.db .dump",
          "records every call of the program's own functions"},
+        {"sonde record --leaks -- ./batch", "finds what is leaked when the program exits"},
         {"sonde record -p 1234 --seconds 30", "records what process 1234 does, from outside"}}};
 
 typedef struct parsed {
@@ -189,6 +196,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_AUDIT_DEPTH:
     if (parse_number(value, 1, AUDIT_DEPTH_MAX, &p->audit_depth)) break;
     return "--audit-depth takes a number of frames from 1 to 64";
+  case KEY_LEAKS: o->leaks = true; break;
   case KEY_NO_WAITS: p->no_waits = true; break;
   case KEY_COVERAGE: o->coverage = true; break;
   case KEY_FOLLOW: o->follow = true; break;
@@ -221,6 +229,12 @@ static bool traces_program(const recorder_options_t *o) {
  * --audit-depth. */
 static bool complete(parsed_t *p) {
   recorder_options_t *o = &p->options;
+  if (o->leaks && !p->malloc_given) o->mode |= RECORD_LIVE;
+  if (o->leaks && !(o->mode & (RECORD_BLOCKS | RECORD_LIVE))) {
+    (void)cli_wrong_use(&usage, "--leaks needs every block; leave out --malloc, or use "
+                                "--malloc=live or --malloc=all");
+    return false;
+  }
   if (!p->malloc_given && !o->mode) {
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
@@ -248,6 +262,9 @@ static const char *refuse_outside(const parsed_t *p, int rest_count) {
   if (o->mode & SENSOR_MODE_audit || o->coverage || p->audit_depth)
     return "--audit needs the agent, which is loaded when a program starts; start it with "
            "'sonde record --audit -- COMMAND'";
+  if (o->leaks)
+    return "--leaks needs the agent, which is loaded when a program starts; start it with "
+           "'sonde record --leaks -- COMMAND'";
   if (o->jit) return "--jit sets the environment of a command; -p records a running process";
   return NULL;
 }
@@ -265,7 +282,8 @@ static int observe(parsed_t *p, int rest_count) {
 
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
-  parsed_t p = {.options = {.sample_hz = DEFAULT_SAMPLE_HZ,
+  parsed_t p = {.options = {.search = exit_search,
+                            .sample_hz = DEFAULT_SAMPLE_HZ,
                             .keep_free_bytes = RECORDING_KEEP_DEFAULT,
                             .stall_ms = DEFAULT_STALL_MS,
                             .cpu_rules = {DEFAULT_CPU_PERCENT * 10,

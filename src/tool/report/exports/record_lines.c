@@ -37,6 +37,12 @@ static const layout_t layouts[] = {
      "process",
      {"pid", "parent", "start_ns", "end_ns", "cpu_ns", "$command", "$recording", "$not_recorded"}},
     {EXTENDED_CHILDREN, "children", {"cpu_ns", "children_cpu_ns"}},
+    {EXTENDED_SEARCHED,
+     "searched",
+     {"result", "error", "searched_ns", "pause_ns", "copying_ns", "search_ns", "root_bytes",
+      "block_bytes", "tries", "reallocs_under_way", "late", "roots_skipped", "threads",
+      "unknown_threads", "running_threads", "live_blocks", "live_bytes", "unmapped"}},
+    {EXTENDED_LEAKED, "leaked", {NULL}},
     {EXTENDED_STALL, "stall", {"number", "tid", "@began_ns", "threshold_ns", "$name"}},
     {EXTENDED_STALL_SAMPLE,
      "stall_sample",
@@ -160,6 +166,21 @@ static void put_usage(const record_lines_t *l, body_t *b) {
   }
 }
 
+static void put_leaked(const record_lines_t *l, body_t *b) {
+  static const char *const fields[FIELDS_MAX] = {"blocks",         "bytes",       "indirect_blocks",
+                                                 "indirect_bytes", "in_cycles",   "uncertain",
+                                                 "#example",       "example_size"};
+  fprintf(l->out, ",\"stacks\":[");
+  for (const char *comma = ""; b->p < b->end && !b->truncated; comma = ",") {
+    uint64_t stack = body_number(b);
+    fprintf(l->out, "%s{\"stack\":%" PRIu64, comma, stack);
+    record_lines_stack(l, (uint32_t)stack);
+    put_fields(l, fields, b);
+    fprintf(l->out, "}");
+  }
+  fprintf(l->out, "]");
+}
+
 static void put_causes(const record_lines_t *l, body_t *b) {
   static const char *const keys[] = {
 #define CAUSE_KEY(name, value, key, text) [value] = key,
@@ -198,6 +219,7 @@ static void put_crash(const record_lines_t *l, body_t *b) {
 static void put_rest(const record_lines_t *l, uint8_t subtype, body_t *b) {
   if (b->truncated) return;
   if (subtype == EXTENDED_USAGE) put_usage(l, b);
+  if (subtype == EXTENDED_LEAKED) put_leaked(l, b);
   if (subtype == EXTENDED_THREAD_TIME) put_causes(l, b);
   if (subtype == EXTENDED_CRASH) put_crash(l, b);
 }

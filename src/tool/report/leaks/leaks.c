@@ -6,11 +6,14 @@
 #include "report/leaks/leaks.h"
 
 #include <inttypes.h>
+#include <string.h>
 
+#include "base/wrap.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "sonde/status.h"
 
-enum { REFERRERS_SHOWN = 20 };
+enum { REFERRERS_SHOWN = 20, TEXT_COLUMN = 13 };
 
 static const leaks_referrer_t *referrers_of(const leaks_t *l, uint64_t *count) {
   const leaks_exchange_t *x = l->exchange;
@@ -65,18 +68,26 @@ static void print_limits(const leaks_t *l, FILE *out) {
 }
 
 static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
-  char a[24], b[24], c[24], d[24];
-  fprintf(out, "  %10s in %s block%s", report_bytes((int64_t)s->lost.bytes, a),
-          report_count(s->lost.count, b), s->lost.count == 1 ? "" : "s");
+  char a[24], b[24], c[24], d[24], text[256];
+  int n = snprintf(text, sizeof text, "in %s block%s", report_count(s->lost.count, b),
+                   s->lost.count == 1 ? "" : "s");
+#define ADD(...) n += snprintf(text + n, sizeof text - (size_t)n, __VA_ARGS__)
   if (s->indirect.count)
-    fprintf(out, ", and %s in %s reachable only from them",
-            report_bytes((int64_t)s->indirect.bytes, c), report_count(s->indirect.count, d));
-  if (s->in_cycles) fprintf(out, "; %s in cycles", report_count(s->in_cycles, c));
+    ADD(", and %s in %s reachable only from them", report_bytes((int64_t)s->indirect.bytes, c),
+        report_count(s->indirect.count, d));
+  if (s->in_cycles) ADD("; %s in cycles", report_count(s->in_cycles, c));
   if (s->uncertain == s->lost.count)
-    fprintf(out, "; uncertain");
+    ADD("; uncertain");
   else if (s->uncertain)
-    fprintf(out, "; %s uncertain", report_count(s->uncertain, d));
-  fprintf(out, "  e.g. 0x%" PRIx64 "  stack %" PRIu32 "\n", s->example, s->stack);
+    ADD("; %s uncertain", report_count(s->uncertain, d));
+  char example[64];
+  int size =
+      snprintf(example, sizeof example, "e.g. 0x%" PRIx64 "  stack %" PRIu32, s->example, s->stack);
+  bool fits = !r->columns || TEXT_COLUMN + n + 2 + size <= (int)r->columns;
+  ADD("%s%s", fits ? "  " : "\n", example);
+#undef ADD
+  fprintf(out, "  %10s ", report_bytes((int64_t)s->lost.bytes, a));
+  wrap_print(out, text, (wrap_t){TEXT_COLUMN, TEXT_COLUMN, r->columns, WRAP_ALL_LINES});
   report_stack_text(r, s->stack, out);
 }
 
@@ -95,6 +106,29 @@ void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
   for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
     print_stack(r, &l->by_stack[i], out);
   if (l->by_stack_count > r->top) report_more(l->by_stack_count - (size_t)r->top, "stacks", out);
+}
+
+void leaks_at_end_text(const report_t *r, const leaks_at_end_t *end, FILE *out) {
+  int32_t error = end->error;
+  switch (end->result) {
+  case LEAKS_UNRECORDED: break;
+  case LEAKS_SEARCHED:
+    fprintf(out, "  searched   when the program exited, %.3f s after the start\n",
+            (double)end->time_ns / 1e9);
+    leaks_text(r, &end->leaks, out);
+    break;
+  case LEAKS_NO_EXIT:
+    fprintf(out, "  not searched: the program did not return from main or call exit, so its memory "
+                 "was\n  gone; 'sonde leaks PID' searches while it runs\n");
+    break;
+  case LEAKS_NO_COPY:
+    fprintf(out, "  not searched: cannot copy the process: %s\n",
+            error < LEAKS_ERRNO ? strerror(LEAKS_ERRNO - error) : sonde_strerror(error));
+    break;
+  case LEAKS_NO_BLOCKS:
+    fprintf(out, "  not searched: events were lost, so the live blocks are unknown; record with\n"
+                 "  'sonde record --leaks --malloc=live'\n");
+  }
 }
 
 static const char *verdict_text(const leaks_block_t *b) {
@@ -176,6 +210,7 @@ static json_object *threads_json(const leaks_t *l) {
   json_object *list = json_new_array();
   const leaks_exchange_t *x = l->exchange;
   for (uint32_t i = 0; i < x->thread_count && i < LEAKS_THREADS; i++) {
+    if (!x->threads[i].tid) break; /* of a recording */
     json_object *o = json_new_object();
     json_add_count(o, "tid", x->threads[i].tid);
     if (x->threads[i].state <= LEAKS_THREAD_RUNNING)
@@ -214,15 +249,29 @@ static json_object *blocks_json(const leaks_t *l) {
 }
 
 json_object *leaks_json(const report_t *r, const leaks_t *l, pid_t pid) {
-  json_object *o = search_json(r, l, pid), *reached = json_new_object();
+  json_object *o = search_json(r, l, pid);
   const table_t stacks = {TABLE(stack_columns, l->by_stack, l->by_stack_count)};
   table_row_json(r, result_columns, l, o);
+  json_add(o, "stacks", table_json(r, &stacks, r->top));
+  if (!l->blocks) return o; /* of a recording */
+  json_object *reached = json_new_object();
   for (int i = LEAKS_BY_REGISTER; i < LEAKS_HOLDERS; i++)
     if (i != LEAKS_BY_TLS)
       json_add_count(reached, leaks_holder_name((leaks_holder_t)i), l->holders[i]);
   json_add(o, "reached_from", reached);
-  json_add(o, "stacks", table_json(r, &stacks, r->top));
   json_add(o, "blocks", blocks_json(l));
+  return o;
+}
+
+json_object *leaks_at_end_json(const report_t *r, const leaks_at_end_t *end) {
+  static const char *const results[] = {"unrecorded", "searched", "no_exit", "no_copy",
+                                        "lost_events"};
+  const leaks_t *l = &end->leaks;
+  bool searched = end->result == LEAKS_SEARCHED;
+  json_object *o =
+      searched ? leaks_json(r, l, (pid_t)reader_header(r->reader)->pid) : json_new_object();
+  json_add_text(o, "result", results[end->result]);
+  if (searched) json_add_count(o, "searched_ns", end->time_ns);
   return o;
 }
 

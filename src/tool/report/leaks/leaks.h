@@ -24,6 +24,10 @@ void leaks_place(const report_t *report, const leaks_t *leaks, pid_t pid,
 /* "register", "stack", "thread-local", "data", "mapping" or "block". */
 const char *leaks_holder_name(leaks_holder_t holder);
 
+/* The result of the search at exit. */
+void leaks_at_end_text(const report_t *report, const leaks_at_end_t *end, FILE *out);
+json_object *leaks_at_end_json(const report_t *report, const leaks_at_end_t *end);
+
 void leaks_text(const report_t *report, const leaks_t *leaks, FILE *out);
 json_object *leaks_json(const report_t *report, const leaks_t *leaks, pid_t pid);
 

@@ -252,15 +252,28 @@ static uint32_t stop_again(stop_t *h) {
   return again;
 }
 
+/* The registers of the leader: those of its signal handler's UCONTEXT; without one, its callers'
+ * are on its stack from SP up. */
+typedef struct leader {
+  const void *ucontext;
+  uint64_t sp;
+} leader_t;
+
+static void save_leader(leaks_thread_t *t, const leader_t *leader) {
+  memset(t, 0, sizeof *t);
+  t->tid = (uint32_t)os_tid();
+  t->state = LEAKS_THREAD_STOPPED;
+  t->call = -1;
+  t->sp = leader->sp;
+  t->pointer = arch_thread_pointer();
+  if (leader->ucontext) save(t, leader->ucontext);
+}
+
 /* Repeats until no thread is new and none has run. */
-static int stop_all(stop_t *h, const void *ucontext) {
+static int stop_all(stop_t *h, const leader_t *leader) {
   uint64_t deadline = os_monotonic_ns() + ANSWER_NS;
   store_relaxed(&h->count, 0u);
-  memset(&h->threads[0], 0, sizeof h->threads[0]);
-  h->threads[0].tid = (uint32_t)os_tid();
-  h->threads[0].state = LEAKS_THREAD_STOPPED;
-  h->threads[0].call = -1;
-  save(&h->threads[0], ucontext);
+  save_leader(&h->threads[0], leader);
   store_release(&h->count, 1u);
   store_release(&h->round, h->round + 1);
   for (int pass = 0; pass < PASSES; pass++) {
@@ -348,12 +361,12 @@ static int make_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x) {
   return x->error;
 }
 
-static int stop_and_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x, const void *ucontext) {
+static int stop_and_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x, const leader_t *leader) {
   static const uint32_t never_woken;
   for (x->tries = 1;; x->tries++) {
     if (load_acquire(&x->state) == LEAKS_FAILED) return SONDE_ETIMEDOUT; /* the recorder gave up */
     uint64_t start = os_monotonic_ns();
-    int status = stop_all(h, ucontext);
+    int status = stop_all(h, leader);
     x->reallocating = status == 0 ? count_reallocating() : 0;
     bool good = status == 0 && (!x->reallocating || x->tries == TRIES);
     if (good) status = make_copy(h, c, x);
@@ -365,8 +378,8 @@ static int stop_and_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x, const
 }
 
 /* Maps as much of it as the address space allows. */
-static leaks_exchange_t *open_exchange(const shm_control_t *c) {
-  int fd = writer_open_of_recorder(c, c->leaks_fd);
+static leaks_exchange_t *open_exchange(const shm_control_t *c, int number) {
+  int fd = writer_open_of_recorder(c, number);
   leaks_exchange_t *x = NULL;
   if (fd < 0) return NULL;
   leaks_exchange_t *head = os_map_shared(fd, 0, sizeof *head);
@@ -387,18 +400,18 @@ static void resume_call(const leaks_exchange_t *x, void *ucontext) {
   if (x->called == (uint32_t)os_tid()) os_call_resume(ucontext, &at);
 }
 
-static void lead(shm_control_t *c, void *ucontext) {
+static void lead(shm_control_t *c, int exchange, const leader_t *leader) {
   static pid_t last;
   uint64_t mask = os_signals_block();
   if (last > 0 && os_reap(last)) last = 0;
-  leaks_exchange_t *x = open_exchange(c);
+  leaks_exchange_t *x = open_exchange(c, exchange);
   stop_t *h = stop_open();
   if (x && h) {
     enter_state(x, LEAKS_ACCEPTED);
-    int status = stop_and_copy(h, c, x, ucontext);
+    int status = stop_and_copy(h, c, x, leader);
     if (status < 0) x->error = status;
     last = (pid_t)x->copy_pid;
-    resume_call(x, ucontext);
+    if (leader->ucontext) resume_call(x, (void *)(uintptr_t)leader->ucontext);
     enter_state(x, status < 0 ? LEAKS_FAILED : LEAKS_COPIED);
   }
   if (x) os_unmap(x, x->size);
@@ -406,13 +419,20 @@ static void lead(shm_control_t *c, void *ucontext) {
 }
 
 /* One thread leads at a time: the recorder may have given up on a leader that was stopped for long,
- * and signaled another thread. In a forked child LEADER is the parent's pid, and ignored. */
+ * and signaled another thread. In a forked child LEADS is the parent's pid, and ignored. */
+static uint32_t leads; /* pid of the process whose thread leads; 0: none */
+
+static bool begin_to_lead(void) {
+  uint32_t pid = (uint32_t)os_pid(), before = load_acquire(&leads);
+  return before != pid && cas_acq_rel(&leads, &before, pid);
+}
+
 static void lead_alone(shm_control_t *c, void *ucontext) {
-  static uint32_t leader; /* pid of the process whose thread leads; 0: none */
-  uint32_t pid = (uint32_t)os_pid(), before = load_acquire(&leader), requested = LEAKS_REQUESTED;
-  if (before == pid || !cas_acq_rel(&leader, &before, pid)) return;
-  if (cas_acq_rel(&c->leaks_state, &requested, LEAKS_ACCEPTED)) lead(c, ucontext);
-  store_release(&leader, 0u);
+  uint32_t requested = LEAKS_REQUESTED;
+  if (!begin_to_lead()) return;
+  if (cas_acq_rel(&c->leaks_state, &requested, LEAKS_ACCEPTED))
+    lead(c, c->leaks_fd, &(leader_t){.ucontext = ucontext});
+  store_release(&leads, 0u);
 }
 
 static void handle(stop_t *h, uint32_t round, void *ucontext) {
@@ -433,4 +453,24 @@ static void on_request(void *ucontext) {
   if (requested) os_call_resume(ucontext, &call);
 }
 
-HIDDEN const sensor_t sensor_leaks = {.on_request = on_request};
+/* ---- at the end of the program ----------------------------------------------------------------
+ */
+
+static bool is_forbidden;
+static void limit(uint32_t effects) { is_forbidden |= effects & SECCOMP_STOPS_LEAKS; }
+
+/* The frame of at_exit, which contains the registers of its callers, is above this one. */
+static NOINLINE void lead_at_exit(shm_control_t *c) {
+  const leader_t leader = {.sp = (uint64_t)(uintptr_t)__builtin_frame_address(0)};
+  if (!begin_to_lead()) return;
+  lead(c, c->exit_leaks_fd, &leader);
+  store_release(&leads, 0u);
+}
+
+SPILLING static void at_exit(shm_control_t *c) {
+  SPILLS();
+  if (c->exit_leaks_fd > 0 && !is_forbidden && !sensor_is_silenced()) lead_at_exit(c);
+  __asm__ volatile(""); /* no tail call: this frame has the registers */
+}
+
+HIDDEN const sensor_t sensor_leaks = {.on_request = on_request, .limit = limit, .stop = at_exit};

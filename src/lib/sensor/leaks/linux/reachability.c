@@ -228,10 +228,11 @@ static void point(reachability_t *g, uint32_t block, uint64_t value, uint64_t wh
   b->holder = LEAKS_BY_BLOCK;
 }
 
+/* A block that an earlier one called a cycle of its own may only hang on this one. */
 static void own(reachability_t *g, uint32_t block, uint64_t value, uint64_t where, uint64_t owner) {
   (void)value;
   leaks_block_t *b = &g->blocks[block];
-  if (b->verdict != POINTED) return;
+  if (b->verdict != POINTED && (b->verdict != LEAKS_CYCLE || block == owner)) return;
   b->verdict = LEAKS_INDIRECT;
   b->owner = (uint32_t)owner;
   b->where = where;
@@ -248,6 +249,17 @@ static void set_leaked(reachability_t *g, uint32_t block, leaks_verdict_t verdic
   }
 }
 
+/* An owner that turned out to be owned itself is replaced by its own. */
+static void set_owners(reachability_t *g) {
+  for (uint32_t i = 0; i < g->count; i++) {
+    uint32_t owner = g->blocks[i].owner;
+    if (g->blocks[i].verdict != LEAKS_INDIRECT) continue;
+    while (g->blocks[owner].verdict == LEAKS_INDIRECT)
+      owner = g->blocks[owner].owner;
+    g->blocks[i].owner = owner;
+  }
+}
+
 void reachability_judge(reachability_t *g) {
   for (uint32_t i = 0; i < g->count; i++) {
     const leaks_block_t *b = &g->blocks[i];
@@ -258,4 +270,5 @@ void reachability_judge(reachability_t *g) {
     if (g->blocks[i].verdict == UNSEEN) set_leaked(g, i, LEAKS_LEAKED);
   for (uint32_t i = 0; i < g->count; i++)
     if (g->blocks[i].verdict == POINTED) set_leaked(g, i, LEAKS_CYCLE);
+  set_owners(g);
 }

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record --leaks: what a program that ends has leaked is what memcheck says, block by block and
+by the function that allocated; a program that does not exit by itself is not searched, and says so."""
+import collections
+import json
+import re
+import subprocess
+
+from helpers import compile_c, fresh, needs, needs_agent, record, run_cases, sonde, source_file, try_sonde
+
+needs_agent()
+
+OWN = ("drop", "chain", "ring", "itself", "keep", "containers", "wait_for_ever", "leave")
+
+
+def _programs():
+    for options in ("-O0",), ("-O2", "-fno-inline", "-fno-optimize-sibling-calls"):
+        yield compile_c(source_file("real", "leaks", "at_exit.cc"), "-g", "-fno-builtin", "-pthread",
+                        *options, compiler="c++")
+
+
+def _own(names):
+    """The innermost of the program's functions."""
+    plain = [re.sub(r"\(.*", "", name.replace("(anonymous namespace)::", "")) for name in names]
+    assert set(plain) & set(OWN), names
+    return next(name for name in plain if name in OWN)
+
+
+def _memcheck(command):
+    """Blocks and bytes that are leaked, and that hang on these; the functions of each leaked stack with
+    the number of its blocks."""
+    totals, stacks = {}, []
+    text = subprocess.run(["valgrind", "--leak-check=full", "--num-callers=40", *command], capture_output=True,
+                          text=True, check=False, errors="replace", timeout=150).stderr
+    for key, words in ("leaked", "definitely"), ("indirect", "indirectly"):
+        found = re.search(words + r" lost: ([\d,]+) bytes in ([\d,]+) blocks", text)
+        assert found or "All heap blocks were freed" in text, text
+        size, count = (int(n.replace(",", "")) for n in found.groups()) if found else (0, 0)
+        totals[key] = {"blocks": count, "bytes": size}
+    for line in text.splitlines():
+        record_of = re.search(r" in ([\d,]+) blocks are (\w+) lost", line)
+        frame = re.search(r"(?:at|by) 0x[0-9A-F]+: (.*) \(.*?\)$", line)
+        if record_of:
+            stacks.append((int(record_of[1].replace(",", "")), record_of[2], []))
+        elif frame and stacks:
+            stacks[-1][2].append(frame[1])
+    return totals, [(count, names) for count, kind, names in stacks if kind == "definitely"]
+
+
+def _leaks(path, *words):
+    return json.loads(sonde("leaks", "--json", "--top", "1000", *words, path))
+
+
+def _by_function(told):
+    found = collections.Counter()
+    for stack in told["stacks"]:
+        names = [frame["function"] for frame in stack["frames"]]
+        found[_own(names)] += stack["leaked"]["blocks"]
+    return found
+
+
+def the_leaks_are_memchecks():
+    needs("valgrind")
+    compared = 0
+    for program, words in zip(_programs(), (["return"], ["exit", "thread"])):
+        totals, stacks = _memcheck([program, *words])
+        by_function = collections.Counter()
+        for count, names in stacks:
+            by_function[_own(names)] += count
+        assert totals["leaked"]["blocks"] > 25, totals
+        for mode in [], ["--malloc=all"]:
+            path, done = record([program, *words], "--leaks", *mode, text=True)
+            assert done.returncode == 0 and "leaked; 'sonde leaks" in done.stderr, done
+            told = _leaks(path)
+            assert told["result"] == "searched" and told["every_block_recorded"], told
+            assert {key: told[key] for key in totals} == totals, (words, mode, told, totals)
+            assert all(not stack["uncertain"] for stack in told["stacks"]), told
+            found = _by_function(told)
+            assert found == by_function, (words, mode, found - by_function, by_function - found)
+            compared += 1
+    print(compared, "runs leak what memcheck says")
+
+
+def programs_that_nobody_here_wrote():
+    needs("valgrind", "perl", "sqlite3")
+    for command in (["perl", "-e", "my @a = (1 .. 100); print scalar @a"],
+                    ["sqlite3", ":memory:", "create table t(a); insert into t values(1); select * from t"]):
+        path, done = record(command, "--leaks", text=True)
+        assert done.returncode == 0, done
+        told = _leaks(path)
+        totals = _memcheck(command)[0]
+        assert {key: told[key] for key in totals} == totals, (command, told["leaked"], totals)
+
+
+def what_does_not_exit_is_not_searched():
+    program = next(_programs())
+    for how, status in ("_exit", 0), ("abort", -6):
+        path, done = record([program, how], "--leaks", text=True)
+        assert done.returncode == status and "were not searched for" in done.stderr, done
+        assert _leaks(path)["result"] == "no_exit"
+        assert "not searched" in sonde("leaks", path)
+        assert try_sonde("leaks", "--max", "0", path).returncode == 2
+    path, _ = record([program, "return"], "--malloc")
+    done = try_sonde("leaks", path)
+    assert done.returncode == 2 and "--by leaked" in done.stderr, done
+    assert try_sonde("record", "--leaks", "--malloc=sample:512K", "--", program, "return").returncode == 125
+
+
+def the_gate_and_the_report_tell_of_it():
+    program = next(_programs())
+    path, _ = record([program, "return"], "--leaks")
+    assert try_sonde("leaks", "--max", "1M", path).returncode == 0
+    done = try_sonde("leaks", "--max", "0", path)
+    assert done.returncode == 1 and "(--max)" in done.stderr, done
+    assert "leaks at exit\n  leaked " in sonde("report", path)
+    said = json.loads(sonde("report", "--json", path, "leaks"))["leaks"]
+    assert {k: said[k] for k in ("leaked", "indirect")} == {k: _leaks(path)[k] for k in ("leaked", "indirect")}
+    first = " ".join(sonde("why", path).split())
+    assert re.match(r"1\. [\d.]+ KB in \d+ blocks leaked; .*containers \(at_exit.cc:\d+\) allocated", first), first
+    packed = fresh()
+    sonde("pack", "-o", packed, path)
+    assert _leaks(packed) == _leaks(path)
+
+
+run_cases(globals())
