@@ -163,7 +163,12 @@ def sql_answers_the_rest_and_changes_nothing():
     assert sonde("query", "--csv", "--to", _url(), "--sql", "SELECT 'a,\"b' AS x", text=False) == b'x\r\n"a,""b"\r\n'
     for sql in ("DELETE FROM sessions", "DROP TABLE totals", "SELECT nothing", "", "SELECT 1; DELETE FROM sessions"):
         done = try_sonde("query", "--to", _url(), "--sql", sql)
-        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 or sql.startswith("SELECT 1"), (sql, done)
+        assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) == 1, (sql, done)
+    for sql in ("SELECT 1; SELECT 2", "SELECT 1; nonsense", "SELECT 1;; /* and */ SELECT 2"):
+        done = try_sonde("query", "--to", _url(), "--sql", sql)
+        assert done.returncode == 2 and done.stdout == "" and "only one statement" in done.stderr, (sql, done)
+    assert "no statement" in try_sonde("query", "--to", _url(), "--sql", "-- nothing").stderr
+    assert _ask_sql("SELECT 1 AS n; ; -- the end\n /* of it */ ;") == [{"n": 1}]
     assert _ask_sql("SELECT count(*) AS n FROM sessions") == [{"n": 3 * SESSIONS}]
 
 

@@ -18,13 +18,16 @@ struct engine {
   sqlite3 *db;
   sqlite3_stmt *inserts[STORE_TABLE_COUNT];
   sqlite3_stmt *totals[STORE_MEASURES];
+  const char *refused; /* why the last statement was not run, if SQLite does not say it */
 };
 
 struct engine_rows {
   sqlite3_stmt *statement;
 };
 
-const char *engine_error(const engine_t *e) { return sqlite3_errmsg(e->db); }
+const char *engine_error(const engine_t *e) {
+  return e->refused ? e->refused : sqlite3_errmsg(e->db);
+}
 
 static bool run(engine_t *e, const char *sql) {
   return sqlite3_exec(e->db, sql, NULL, NULL, NULL) == SQLITE_OK;
@@ -191,12 +194,36 @@ bool engine_add_totals(engine_t *e, int64_t first, int64_t last) {
 
 /* ---- queries ------------------------------------------------------------------------------ */
 
+/* Whether TAIL, which follows a statement, has another one. White space and comments are none. */
+static bool has_statement(engine_t *e, const char *tail) {
+  sqlite3_stmt *next = NULL;
+  bool is_empty = true;
+  while (is_empty && *tail) {
+    const char *from = tail;
+    is_empty = sqlite3_prepare_v2(e->db, from, -1, &next, &tail) == SQLITE_OK && !next;
+    if (tail == from) break;
+  }
+  sqlite3_finalize(next);
+  return !is_empty;
+}
+
+/* Prepares the one statement of SQL. */
+static bool prepare_one(engine_t *e, const char *sql, sqlite3_stmt **out) {
+  const char *tail;
+  e->refused = NULL;
+  if (sqlite3_prepare_v2(e->db, sql, -1, out, &tail) != SQLITE_OK) return false;
+  if (!*out)
+    e->refused = "there is no statement";
+  else if (has_statement(e, tail))
+    e->refused = "only one statement is run at a time, and another one follows it";
+  return !e->refused;
+}
+
 engine_rows_t *engine_query(engine_t *e, const char *sql, const store_value_t *values,
                             size_t count) {
   engine_rows_t *rows = calloc(1, sizeof *rows);
   if (!rows) return NULL;
-  if (sqlite3_prepare_v2(e->db, sql, -1, &rows->statement, NULL) == SQLITE_OK && rows->statement &&
-      bind_all(rows->statement, values, count))
+  if (prepare_one(e, sql, &rows->statement) && bind_all(rows->statement, values, count))
     return rows;
   sqlite3_finalize(rows->statement);
   free(rows);
