@@ -22,7 +22,7 @@ packages() {
   case $1-$2 in
   apt-get-build) echo gcc g++ binutils cmake ninja-build pkg-config libc6-dev libelf-dev libdw-dev \
     liblzma-dev libiberty-dev libjson-c-dev libzstd-dev zlib1g-dev libyaml-dev libprotobuf-c-dev protobuf-c-compiler \
-    libplist-dev libncurses-dev libsqlite3-dev ;;
+    libplist-dev libncurses-dev libsqlite3-dev libcurl4-openssl-dev ;;
   *-demo) ;; # needs no more than the build
   apt-get-test) echo libcmocka-dev python3 python3-jsonschema python3-gi git make gdb strace ltrace uftrace valgrind \
     elfutils dwz xz-utils file procps curl openssl redis-server nginx-light sqlite3 \
@@ -34,21 +34,22 @@ packages() {
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \
     libjson-c-dev:arm64 libzstd-dev:arm64 zlib1g-dev:arm64 libyaml-dev:arm64 \
-    libprotobuf-c-dev:arm64 libplist-dev:arm64 libncurses-dev:arm64 libsqlite3-dev:arm64 ;;
+    libprotobuf-c-dev:arm64 libplist-dev:arm64 libncurses-dev:arm64 libsqlite3-dev:arm64 \
+    libcurl4-openssl-dev:arm64 ;;
   apt-get-package) echo nodejs npm debhelper debootstrap debugedit dpkg-dev git lintian musl-tools python3 rpm rpmlint clang nix-bin ;;
   apt-get-soak) echo nodejs default-jdk-headless postgresql redis-tools ;;
   apt-get-bench) echo heaptrack redis-tools perl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler \
-    libplist-devel ncurses-devel sqlite-devel ;;
+    libplist-devel ncurses-devel sqlite-devel libcurl-devel ;;
   dnf-test) echo meson libcmocka-devel python3 python3-jsonschema python3-pyflakes git make gdb strace ltrace valgrind elfutils dwz xz file \
     procps-ng curl openssl redis nginx sqlite ShellCheck npm rpm-build clang llvm compiler-rt clang-tools-extra libunwind-devel musl-gcc ;;
-  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c libplist ncurses sqlite ;;
+  pacman-build) echo gcc binutils cmake ninja pkgconf libelf debuginfod xz json-c zstd zlib libyaml protobuf-c libplist ncurses sqlite curl ;;
   pacman-test) echo meson cmocka python python-jsonschema python-pyflakes git make gdb strace ltrace valgrind elfutils xz file \
     procps-ng curl openssl redis nginx sqlite shellcheck npm clang llvm compiler-rt libunwind musl ;;
   apk-build) echo gcc g++ musl-dev linux-headers binutils cmake ninja-build ninja-is-really-ninja pkgconf \
     elfutils-dev xz-dev binutils-dev json-c-dev zstd-dev zlib-dev yaml-dev protobuf-c-dev protobuf-c-compiler \
-    libplist-dev ncurses-dev sqlite-dev ;;
+    libplist-dev ncurses-dev sqlite-dev curl-dev ;;
   apk-test) echo meson cmocka-dev python3 py3-jsonschema py3-flakes git make gdb strace ltrace valgrind elfutils xz file procps curl \
     openssl redis nginx sqlite shellcheck npm clang llvm compiler-rt clang-extra-tools libunwind-dev ;;
   brew-build) echo cmake ninja pkg-config json-c zstd libyaml protobuf-c libplist ;;

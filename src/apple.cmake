@@ -19,7 +19,7 @@ set(SONDE_ARCHIVE $<TARGET_FILE:sonde_static> PARENT_SCOPE)
 # The command reads recordings, logs and files. Its verbs for running programs say that they need Linux.
 if(SONDE_COMMAND)
   add_subdirectory(${PROJECT_SOURCE_DIR}/cmake/apple-libraries ${PROJECT_BINARY_DIR}/apple-libraries)
-  add_executable(sonde_command ${SONDE_TOOL_SOURCES} ${SONDE_STORE_ENGINE} ${SONDE_PPROF_SOURCE} ${SONDE_PAGE_HEADER})
+  add_executable(sonde_command ${SONDE_TOOL_SOURCES} ${SONDE_STORE_ENGINE} ${SONDE_HTTP} ${SONDE_PROTOBUF_SOURCES} ${SONDE_PAGE_HEADER})
   target_include_directories(sonde_command PRIVATE ${SONDE_TOOL_INCLUDES} ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(sonde_command PRIVATE SONDE_VERSION="${PROJECT_VERSION}" SONDE_HAVE_LIBIBERTY)
   target_compile_options(sonde_command PRIVATE ${SONDE_WARNINGS}

@@ -7,7 +7,7 @@ pkgs.stdenv.mkDerivation {
   src = pkgs.lib.cleanSource ../..;
 
   nativeBuildInputs = with pkgs; [ cmake ninja pkg-config protobufc python3 ];
-  buildInputs = with pkgs; [ elfutils json_c libiberty libplist libyaml ncurses protobufc sqlite xz zlib zstd ];
+  buildInputs = with pkgs; [ curl elfutils json_c libiberty libplist libyaml ncurses protobufc sqlite xz zlib zstd ];
 
   cmakeFlags = [ "-DBUILD_TESTING=OFF" ];
   # The archive is one object made with objcopy. The agent calls nothing of libc, so no checked forms either.

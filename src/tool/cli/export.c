@@ -18,7 +18,8 @@
 #include "cli/verbs.h"
 #include "report/exports/chrome_trace.h"
 #include "report/exports/collapsed.h"
-#include "report/exports/pprof.h"
+#include "report/exports/profile/pprof.h"
+#include "report/exports/profile/source.h"
 #include "report/exports/call_log.h"
 #include "report/report.h"
 #include "sonde/status.h"
@@ -101,18 +102,27 @@ static bool parse_by(const request_t *request, const samples_t *samples, measure
 }
 
 static int write_pprof(const request_t *request, reader_t *reader, frame_names_t *names,
-                       const replay_t *replay, const samples_t *samples, bool cpu, FILE *out) {
+                       const profile_source_t *source, bool cpu, FILE *out) {
+  profile_rows_t rows;
   if (isatty(fileno(out)))
     return message_fail("a pprof profile is binary; write it to a file with -o");
-  int status = pprof_write(reader, names, replay, samples, cpu, out);
-  if (status == SONDE_EIO)
-    return message_fail("'%s' cannot be written: %s",
-                        request->output ? request->output : "standard output", strerror(errno));
-  return status < 0 ? message_fail("out of memory") : CLI_DONE;
+  size_t size;
+  bool good = cpu ? profile_rows_cpu(&rows, &source->samples, profile_source_tick_ns(source))
+                  : profile_rows_heap(&rows, &source->replay, true);
+  uint8_t *bytes = good ? pprof_bytes(reader, names, &rows, 0, rows.rows.count, &size) : NULL;
+  bool written = bytes && fwrite(bytes, 1, size, out) == size && fflush(out) == 0;
+  profile_rows_free(&rows);
+  free(bytes);
+  if (!bytes) return message_fail("out of memory");
+  if (written) return CLI_DONE;
+  return message_fail("'%s' cannot be written: %s",
+                      request->output ? request->output : "standard output", strerror(errno));
 }
 
-static int write_stacks(const request_t *request, reader_t *reader, const replay_t *replay,
-                        const samples_t *samples, FILE *out) {
+static int write_stacks(const request_t *request, reader_t *reader, const profile_source_t *source,
+                        FILE *out) {
+  const replay_t *replay = &source->replay;
+  const samples_t *samples = &source->samples;
   measure_t measure;
   if (!parse_by(request, samples, &measure))
     return cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
@@ -125,7 +135,7 @@ static int write_stacks(const request_t *request, reader_t *reader, const replay
   if (!names) return message_fail("out of memory");
   int status = CLI_DONE;
   if (request->pprof)
-    status = write_pprof(request, reader, names, replay, samples, measure == MEASURE_COUNT, out);
+    status = write_pprof(request, reader, names, source, measure == MEASURE_COUNT, out);
   else
     collapsed_write(names, replay, samples, measure, request->full_names, out);
   naming_note_missing(names);
@@ -141,11 +151,10 @@ static int close_output(const request_t *request, FILE *out, int status) {
   return request->output ? output_close_stream(&output, out, status) : status;
 }
 
-static int write_to(const request_t *request, reader_t *reader, const replay_t *replay,
-                    const samples_t *samples) {
+static int write_to(const request_t *request, reader_t *reader, const profile_source_t *source) {
   FILE *out = open_output(request);
   if (!out) return CLI_FAILED;
-  return close_output(request, out, write_stacks(request, reader, replay, samples, out));
+  return close_output(request, out, write_stacks(request, reader, source, out));
 }
 
 /* Says so before a file is written that no viewer opens. */
@@ -191,10 +200,6 @@ static int export_times(const request_t *request, reader_t *reader) {
   return close_output(request, out, export_timeline(&report, request->timeline, out));
 }
 
-static bool add_sample(void *samples, const record_event_t *e) {
-  return e->kind != EVENT_SAMPLE || samples_add(samples, e);
-}
-
 static int export_audited(const request_t *request) {
   FILE *out = open_output(request);
   if (!out) return CLI_FAILED;
@@ -212,16 +217,14 @@ static int export_recording(const request_t *request) {
     reader_close(reader);
     return done;
   }
-  replay_t replay;
-  samples_t samples = {0};
-  replay_options_t window = {.other = add_sample, .other_context = &samples};
-  int status = replay_run(&replay, reader, &window) < 0 ? message_fail("out of memory") : CLI_DONE;
-  if (status == CLI_DONE) {
-    samples_rank(&samples);
-    status = write_to(request, reader, &replay, &samples);
-    replay_free(&replay);
+  profile_source_t source;
+  int status = CLI_FAILED;
+  if (profile_source_read(&source, reader) < 0) {
+    status = message_fail("out of memory");
+  } else {
+    status = write_to(request, reader, &source);
+    profile_source_free(&source);
   }
-  samples_free(&samples);
   reader_close(reader);
   return status;
 }

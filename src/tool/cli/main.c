@@ -55,7 +55,7 @@ static int unknown_verb(const char *name) {
 static void list_verbs(FILE *out) {
   const char *bold = terminal_style(out, TERMINAL_BOLD),
              *plain = terminal_style(out, TERMINAL_PLAIN);
-  fprintf(out, "sonde records who calls what in running programs, and reports it.\n\n"
+  fprintf(out, "sonde records who calls what in running programs, and reports it.\n"
                "usage: sonde VERB [options] [--] [arguments]\n");
   for (int i = 0; i < VERB_COUNT; i++) {
     if (!i || verbs[i].group != verbs[i - 1].group)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * The verbs of the command, by the question that they answer, in the order of `sonde help`.
- * X(name, group, summary): `sonde name` calls verb_name(), which is in cli/name.c or
- * cli/linux/name.c. The summary fits in a line of 80 columns.
+ * X(name, group, summary): `sonde name` calls verb_name(), which is in cli/name.c,
+ * cli/many/name.c or cli/linux/name.c. The summary fits in a line of 80 columns.
  */
 #ifndef SONDE_CLI_VERBS_H
 #define SONDE_CLI_VERBS_H
@@ -35,6 +35,7 @@
   X(doctor, CHECK, "check what works here and how to fix what does not")                           \
   X(store, MANY, "add recordings to a store: many builds, many devices")                           \
   X(query, MANY, "ask a store: stalls, leaks, crashes by build; what got worse")                   \
+  X(push, MANY, "send profiles to OpenTelemetry, Pyroscope or Parca")                              \
   X(pack, KEEP, "compress or summarize a recording")                                               \
   X(clean, KEEP, "remove unfinished recordings of processes that have ended")                      \
   X(cache, KEEP, "list, limit or clear the symbol index")                                          \

@@ -333,8 +333,13 @@ static void search_leaks(recorder_t *s) {
   s->options->search(&s->recording, s->path, exchange, size, error);
 }
 
+static void tell_end(const recorder_t *s, bool is_kept) {
+  if (is_kept && s->options->ended) s->options->ended(s->options->ended_context, s->path);
+}
+
 static int run(recorder_t *s, char **command_line) {
   const char *command = command_line[0];
+  bool is_kept = false;
   signals_forward(s->child.pid, &s->waiting);
   control_open(&s->control, &s->recording, s->path, s->child.pid);
   make_settings(s, command_line);
@@ -350,8 +355,8 @@ static int run(recorder_t *s, char **command_line) {
     leaks_at_exit_keep(&s->leaks);
     int finished = recording_finish(&s->recording, status);
     search_leaks(s);
-    bool is_kept = notes_of_recording(&s->recording, s->path, finished,
-                                      processes_why(&s->processes, s->child.pid));
+    is_kept = notes_of_recording(&s->recording, s->path, finished,
+                                 processes_why(&s->processes, s->child.pid));
     wait_for_children(s);
     list_processes(s, is_kept);
   }
@@ -360,6 +365,7 @@ static int run(recorder_t *s, char **command_line) {
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
+  tell_end(s, is_kept);
   return error ? result : signals_end_as(status);
 }
 
@@ -443,6 +449,7 @@ static void record_observed(recorder_t *s) {
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
+  tell_end(s, is_kept);
 }
 
 int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {

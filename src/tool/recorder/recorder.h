@@ -73,6 +73,9 @@ typedef struct recorder_options {
   /* called once, when the command has started; NULL: nothing */
   void (*started)(void *context, pid_t pid);
   void *started_context;
+  /* called once, when the recording PATH is complete and kept; NULL: nothing */
+  void (*ended)(void *context, const char *path);
+  void *ended_context;
 } recorder_options_t;
 
 /* Runs COMMAND, a NULL-terminated argument vector, and records it. Prints errors and notes. Returns

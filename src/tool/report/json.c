@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/message.h"
-#include "base/utf8.h"
+#include "base/unicode.h"
 
 static void need(bool good) {
   if (good) return;
@@ -57,20 +57,11 @@ json_object *json_read_file(const char *path) {
 }
 
 json_object *json_new_text(const char *text) {
-  const unsigned char *p = (const unsigned char *)text;
-  size_t n;
-  while (*p && (n = utf8_length(p)) > 0)
-    p += n;
-  if (!*p) return json_object_new_string(text);
-  char *clean = malloc(strlen(text) * 3 + 1), *out = clean;
+  if (unicode_is_valid(text)) return json_object_new_string(text);
+  char *clean = malloc(UNICODE_CLEAN_SIZE(strlen(text)));
   if (!clean) return NULL;
-  for (p = (const unsigned char *)text; *p;) {
-    n = utf8_length(p);
-    memcpy(out, n ? (const char *)p : "\xef\xbf\xbd", n ? n : 3);
-    out += n ? n : 3;
-    p += n ? n : 1;
-  }
-  json_object *object = json_object_new_string_len(clean, (int)(out - clean));
+  size_t size = unicode_clean(text, clean);
+  json_object *object = json_object_new_string_len(clean, (int)size);
   free(clean);
   return object;
 }

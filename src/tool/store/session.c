@@ -36,8 +36,7 @@ static const char *base_name(const char *path) {
 
 /* ---- build and device --------------------------------------------------------------------- */
 
-/* The image of the program's executable; NULL: the recording has none. */
-static const record_image_t *executable_of(const reader_t *reader) {
+const record_image_t *session_executable(const reader_t *reader) {
   size_t count;
   const record_image_t *images = reader_images(reader, &count);
   const char *program = reader_argument(reader, 0);
@@ -46,14 +45,19 @@ static const record_image_t *executable_of(const reader_t *reader) {
   return count && !program ? &images[0] : NULL;
 }
 
+const char *session_program(const reader_t *reader) {
+  const record_image_t *image = session_executable(reader);
+  const char *argument = reader_argument(reader, 0), *path = image ? image->path : argument;
+  return path ? base_name(path) : "unknown";
+}
+
 /* The build is its executable and the name that the user gave it. */
 static bool store_build(const reader_t *reader, engine_t *engine, content_known_t *known,
                         const char *name, uint64_t *out) {
   enum { SHORT_ID = 12 };
   char id[FRAME_NAMES_ID_MAX] = "", short_id[SHORT_ID + 1] = "";
-  const record_image_t *image = executable_of(reader);
-  const char *argument = reader_argument(reader, 0), *path = image ? image->path : argument;
-  const char *program = path ? base_name(path) : "unknown";
+  const record_image_t *image = session_executable(reader);
+  const char *program = session_program(reader);
   if (image) frame_names_build_id(image, id);
   snprintf(short_id, sizeof short_id, "%.*s", SHORT_ID, id);
   if (!name) name = *short_id ? short_id : program;

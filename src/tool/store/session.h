@@ -18,6 +18,12 @@ typedef struct session_labels {
  * summary. */
 uint64_t session_recording_id(const reader_t *reader);
 
+/* The image of the executable of READER's program; NULL: the recording has none. */
+const record_image_t *session_executable(const reader_t *reader);
+
+/* The name of the program. */
+const char *session_program(const reader_t *reader);
+
 /* Returns whether the program of READER still runs and is recorded. */
 bool session_is_open(const reader_t *reader);
 

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/common/policy_file.h"
 #include "cli/linux/leaks_client.h"
+#include "cli/linux/record_push.h"
 #include "cli/verbs.h"
 #include "record/shm.h"
 #include "recorder/control.h"
@@ -36,6 +37,7 @@ enum {
   KEY_ASYNC,
   KEY_FORCE,
   KEY_SECONDS,
+  KEY_PUSH,
 #define SENSOR_KEY(name, mode, argument, help) KEY_##name,
   SENSOR_TABLE(SENSOR_KEY, SENSOR_IGNORE)
 #undef SENSOR_KEY
@@ -87,6 +89,9 @@ static const cli_option_t options[] = {
      "stop when the file system has less than SIZE left\n"
      "(default: 512M, at most 2 % of it; 0: never)"},
     {KEY_LIMIT, "limit", "SIZE", "limit the file to SIZE (500M, 2G); keep newest events"},
+    {KEY_PUSH, "push", "URL",
+     "at the end, send the profiles to URL as 'sonde push'\n"
+     "does; the exit status is the command's nevertheless"},
     CLI_GROUP("a running program"),
     {'p', "pid", "PID",
      "record the running process PID from outside: nothing is\n"
@@ -209,6 +214,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_SECONDS:
     if (parse_number(value, 1, SECONDS_MAX, &p->seconds)) break;
     return "--seconds takes a number from 1 to 31536000";
+  case KEY_PUSH: return record_push_to(o, value);
   case KEY_KEEP_FREE:
     o->keep_free_bytes = 0;
     if (!strcmp(value, "0") || parse_size(value, &o->keep_free_bytes)) break;

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Texts of programs and files as valid UTF-8, which JSON and protobuf require.
+ */
+#ifndef SONDE_BASE_UNICODE_H
+#define SONDE_BASE_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool unicode_is_valid(const char *text);
+
+/* Space for what unicode_clean writes of a TEXT of SIZE bytes. */
+#define UNICODE_CLEAN_SIZE(size) ((size)*3 + 1)
+
+/* Writes TEXT to OUT, with U+FFFD for each byte that is in no valid sequence, and a terminating 0.
+ * Returns the length. */
+size_t unicode_clean(const char *text, char *out);
+
+#endif

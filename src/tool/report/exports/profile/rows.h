@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What a profile counts: for each stack, a value of each type. pprof and OTLP have the same model.
+ */
+#ifndef SONDE_REPORT_EXPORTS_PROFILE_ROWS_H
+#define SONDE_REPORT_EXPORTS_PROFILE_ROWS_H
+
+#include "analysis/malloc/replay.h"
+#include "analysis/samples.h"
+#include "analysis/wall.h"
+#include "base/array.h"
+
+enum { PROFILE_TYPES_MAX = 6 };
+
+typedef struct profile_type {
+  const char *type, *unit;
+} profile_type_t;
+
+typedef struct profile_row {
+  uint32_t stack; /* of the recording */
+  int64_t values[PROFILE_TYPES_MAX];
+} profile_row_t;
+
+typedef struct profile_rows {
+  const char *name; /* as Prometheus' __name__: process_cpu, memory, off_cpu */
+  profile_type_t types[PROFILE_TYPES_MAX];
+  unsigned type_count;
+  profile_type_t period_type; /* of the sampled events; type NULL: none */
+  int64_t period;
+  const char *default_type; /* NULL: none */
+  ARRAY(profile_row_t) rows;
+} profile_rows_t;
+
+/* CPU samples: their count and, unless TICK_NS is 0, the CPU time, with TICK_NS for each. False:
+ * out of memory. */
+bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, double tick_ns);
+
+/* Blocks and bytes: allocated, in use at the end and, if PEAK is set, in use at the peak. */
+bool profile_rows_heap(profile_rows_t *out, const replay_t *replay, bool peak);
+
+/* The time in which threads were blocked. WALL is ranked. */
+bool profile_rows_waits(profile_rows_t *out, const wall_t *wall);
+
+void profile_rows_free(profile_rows_t *rows);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/http.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#include "base/array.h"
+
+enum { CONNECT_SECONDS = 10 };
+
+struct http {
+  CURL *curl;
+};
+
+http_t *http_new(char *error, size_t error_size) {
+  http_t *h = calloc(1, sizeof *h);
+  if (h && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) h->curl = curl_easy_init();
+  if (h && h->curl) return h;
+  free(h);
+  snprintf(error, error_size, "libcurl cannot be started");
+  return NULL;
+}
+
+void http_free(http_t *h) {
+  if (!h) return;
+  curl_easy_cleanup(h->curl);
+  curl_global_cleanup();
+  free(h);
+}
+
+/* ---- the reply ---------------------------------------------------------------------------- */
+
+typedef struct transfer {
+  http_reply_t *reply;
+  size_t max;
+} transfer_t;
+
+void http_reply_free(http_reply_t *r) {
+  free(r->body);
+  *r = (http_reply_t){0};
+}
+
+/* Keeps space for a terminating 0. */
+static size_t take_body(char *data, size_t size, size_t count, void *context) {
+  const transfer_t *t = context;
+  http_reply_t *r = t->reply;
+  size_t got = size * count, space = t->max - r->body_size, taken = got < space ? got : space;
+  bool good = ARRAY_RESERVE(r->body, r->body_size + taken + 1, r->body_capacity);
+  r->is_cut |= !good || taken < got;
+  if (!good) return got;
+  memcpy(r->body + r->body_size, data, taken);
+  r->body_size += taken;
+  return got;
+}
+
+/* The value of the header line if it is named NAME, with a terminating 0; else NULL. */
+static const char *value_of(const char *line, size_t size, const char *name, char *out,
+                            size_t out_size) {
+  size_t length = strlen(name);
+  if (size <= length || strncasecmp(line, name, length) != 0 || line[length] != ':') return NULL;
+  snprintf(out, out_size, "%.*s", (int)(size - length - 1), line + length + 1);
+  return out + strspn(out, " \t");
+}
+
+/* RFC 9110, 10.2.3: seconds or a date. */
+static double seconds_of(const char *value) {
+  char *end;
+  long seconds = strtol(value, &end, 10);
+  if (end != value) return seconds >= 0 ? (double)seconds : -1;
+  time_t date = curl_getdate(value, NULL), now = time(NULL);
+  return date == -1 ? -1 : date > now ? (double)(date - now) : 0;
+}
+
+/* A reply may follow another one, such as "100 Continue", whose headers do not count. */
+static size_t take_header(char *data, size_t size, size_t count, void *context) {
+  http_reply_t *r = ((const transfer_t *)context)->reply;
+  size_t got = size * count;
+  char text[128];
+  const char *value;
+  if (got > 5 && !memcmp(data, "HTTP/", 5)) {
+    r->wait_s = -1;
+    r->grpc_status = -1;
+  } else if ((value = value_of(data, got, "Retry-After", text, sizeof text))) {
+    r->wait_s = seconds_of(value);
+  } else if ((value = value_of(data, got, "grpc-status", text, sizeof text))) {
+    r->grpc_status = (int)strtol(value, NULL, 10);
+  }
+  return got;
+}
+
+/* ---- the request -------------------------------------------------------------------------- */
+
+/* The certificate or the URL is wrong, now and later. */
+static bool is_permanent(CURLcode code) {
+  return code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE ||
+         code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
+         code == CURLE_OUT_OF_MEMORY || code == CURLE_SSL_CERTPROBLEM;
+}
+
+static bool only_http(CURL *curl) {
+#if LIBCURL_VERSION_NUM >= 0x075500
+  return curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+#else
+  return curl_easy_setopt(curl, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS) == CURLE_OK;
+#endif
+}
+
+static bool set_options(CURL *curl, const http_request_t *q, struct curl_slist *headers,
+                        transfer_t *transfer, char *error) {
+  curl_easy_reset(curl);
+#define SET(option, value)                                                                         \
+  if (curl_easy_setopt(curl, (option), (value)) != CURLE_OK) return false
+  SET(CURLOPT_ERRORBUFFER, error);
+  SET(CURLOPT_URL, q->url);
+  SET(CURLOPT_HTTPHEADER, headers);
+  SET(CURLOPT_POST, 1L);
+  SET(CURLOPT_POSTFIELDS, (const char *)q->body);
+  SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body_size);
+  SET(CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+  SET(CURLOPT_TIMEOUT, q->seconds);
+  SET(CURLOPT_NOSIGNAL, 1L);
+  SET(CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
+  SET(CURLOPT_WRITEFUNCTION, take_body);
+  SET(CURLOPT_WRITEDATA, transfer);
+  SET(CURLOPT_HEADERFUNCTION, take_header);
+  SET(CURLOPT_HEADERDATA, transfer);
+  if (q->certificates) SET(CURLOPT_CAINFO, q->certificates);
+#undef SET
+  return only_http(curl);
+}
+
+/* NULL: out of memory. "Expect: 100-continue" would cost a second where a server ignores it. */
+static struct curl_slist *list_of(const char *const *headers) {
+  struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+  for (; list && *headers; headers++) {
+    struct curl_slist *longer = curl_slist_append(list, *headers);
+    if (!longer) curl_slist_free_all(list);
+    list = longer;
+  }
+  return list;
+}
+
+void http_post(http_t *h, const http_request_t *request, http_reply_t *reply) {
+  char error[CURL_ERROR_SIZE] = "";
+  struct curl_slist *headers = list_of(request->headers);
+  transfer_t transfer = {reply, request->reply_max};
+  reply->status = 0;
+  reply->is_cut = false;
+  reply->body_size = 0;
+  reply->wait_s = -1;
+  reply->grpc_status = -1;
+  CURLcode code = headers && set_options(h->curl, request, headers, &transfer, error)
+                      ? curl_easy_perform(h->curl)
+                      : CURLE_OUT_OF_MEMORY;
+  if (code == CURLE_OK)
+    (void)curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &reply->status);
+  else
+    snprintf(reply->error, sizeof reply->error, "%s", *error ? error : curl_easy_strerror(code));
+  reply->is_permanent = code != CURLE_OK && is_permanent(code);
+  reply->is_unsent = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT;
+  if (ARRAY_RESERVE(reply->body, reply->body_size + 1, reply->body_capacity))
+    reply->body[reply->body_size] = 0;
+  else
+    reply->status = 0;
+  curl_slist_free_all(headers);
+}

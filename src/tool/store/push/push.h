@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Pushes the profiles of recordings to a server: CPU time, waits, and allocated and live memory by
+ * stack. docs/privacy.md lists what is sent.
+ *
+ * A profile of many stacks is divided into requests of at most PUSH_STACKS_MAX, one after the
+ * other, so memory is bounded. A request that a server cannot take now is sent again, with growing
+ * pauses, for a limited time.
+ */
+#ifndef SONDE_STORE_PUSH_PUSH_H
+#define SONDE_STORE_PUSH_PUSH_H
+
+#include "report/frame_names.h"
+#include "store/push/target.h"
+
+enum { PUSH_STACKS_MAX = 4096, PUSH_ERROR_MAX = 1024 };
+
+typedef struct push push_t;
+
+/* TARGET must outlive it. RETRY_S limits the time that a request is sent again. NULL: ERROR has one
+ * line. */
+push_t *push_new(const push_target_t *target, double retry_s, char *error, size_t error_size);
+void push_free(push_t *push);
+
+typedef struct push_counts {
+  uint64_t profiles, stacks, requests, retries, bytes;
+} push_counts_t;
+
+typedef enum push_result {
+  PUSH_DONE,
+  PUSH_EMPTY,  /* the recording has nothing to push */
+  PUSH_FAILED, /* the server, or memory ran out */
+} push_result_t;
+
+/* Sends what READER's program recorded, and adds what the server took to COUNTS. Unless the result
+ * is PUSH_DONE, ERROR has one line. */
+push_result_t push_recording(push_t *push, reader_t *reader, frame_names_t *names,
+                             push_counts_t *counts, char *error, size_t error_size);
+
+/* The name of the service of READER's program: the label service.name, or "unknown_service:" and
+ * the name of the program, as OpenTelemetry's conventions say. */
+void push_service(const push_target_t *target, const reader_t *reader, char *out, size_t out_size);
+
+/* The pause before try number ATTEMPT (2, 3, …) of a request: what the server asks for (ASKED_S,
+ * negative: nothing), or one that doubles from a second to half a minute, of which CHANCE, from 0
+ * to 1, takes up to a half. */
+double push_pause_s(unsigned attempt, double asked_s, double chance);
+
+#endif

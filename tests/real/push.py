@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`sonde push`: receivers written from the published definitions of OpenTelemetry, Pyroscope and Parca get what the
+report says; servers that are down, busy, strange or not to be trusted; credentials stay secret."""
+import gzip
+import http.server
+import json
+import os
+import ssl
+import sys
+import threading
+import time
+
+from helpers import (compile_c, fresh, free_port, needs, needs_agent, output_of, record, report, run_cases, try_sonde,
+                     write)
+from shared.profiles import Otlp, read_pprof, read_series
+
+needs_agent()
+
+PYTHON = "def outer():\n  x = [str(i) * 3 for i in range(300000)]\n  return len({a: [a] for a in x})\nprint(outer())"
+PATHS = {"": "/v1development/profiles", "pyroscope+": "/push.v1.PusherService/Push",
+         "parca+": "/parca.profilestore.v1alpha1.ProfileStoreService/WriteRaw"}
+TRAILERS = b"grpc-status: 0\r\ngrpc-message: \r\n"
+WEB_OK = bytes(5) + b"\x80" + len(TRAILERS).to_bytes(4, "big") + TRAILERS
+_made = {}
+
+
+def _recording():
+    if not _made:
+        _made["path"], done = record([sys.executable, "-c", PYTHON], "--malloc=sample:16K", "--sample=500", "--wall")
+        assert done.returncode == 0, done
+        _made["told"] = report(_made["path"], "--all")
+    return _made["path"]
+
+
+class Server:
+    """A receiver on 127.0.0.1. REPLIES are (status, headers, body), one for each request; the last one repeats. An
+    Exception as a reply closes the connection."""
+
+    def __init__(self, *replies, tls=None):
+        self.replies, self.requests = list(replies) or [(200, {}, b"")], []
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                server.requests.append((self.path, dict(self.headers), body))
+                reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
+                if isinstance(reply, Exception):
+                    self.close_connection = True
+                    return
+                status, headers, text = reply
+                self.send_response(status)
+                for name, value in {"Content-Length": len(text), **headers}.items():
+                    self.send_header(name, str(value))
+                self.end_headers()
+                self.wfile.write(text)
+
+            def log_message(self, *_):
+                pass
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.handle_error = lambda *_: None  # a client that does not trust the certificate
+        if tls:
+            self.http.socket = tls.wrap_socket(self.http.socket, server_side=True)
+        self.port = self.http.server_address[1]
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def url(self, protocol="", scheme="http", host="127.0.0.1"):
+        return f"{protocol}{scheme}://{host}:{self.port}"
+
+
+def _environment(**more):
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("OTEL_", "SONDE_PUSH", "SSL_CERT")) and "proxy" not in name.lower()}
+    return {**kept, **more}
+
+
+def _push(url, *words, env=None, path=None):
+    return try_sonde("push", "--to", url, *words, path or _recording(), env=env or _environment())
+
+
+def _pushed(url, *words, **how):
+    done = _push(url, "--json", *words, **how)
+    assert done.returncode == 0 and not done.stderr, done
+    return json.loads(done.stdout)
+
+
+def _one_line(done, *texts):
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2 and done.stdout == "" and len(lines) == 1, done
+    for text in texts:
+        assert text in lines[0], (text, lines)
+
+
+# ---- what is received ------------------------------------------------------------------------------
+
+def _otlp_requests(server):
+    for path, headers, body in server.requests:
+        assert path == PATHS[""] and headers["Content-Type"] == "application/x-protobuf", (path, headers)
+        yield Otlp(gzip.decompress(body) if headers.get("Content-Encoding") == "gzip" else body)
+
+
+def otlp_profiles_are_what_the_report_says():
+    server = Server()
+    told = _pushed(server.url(), "--label", "team=core", "--label", "shop.region=eu", env=_environment(
+        OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=lab%2C1, service.name=other, team=no",
+        OTEL_SERVICE_NAME="shop"))
+    requests, report_of = list(_otlp_requests(server)), _made["told"]
+    assert told["protocol"] == "otlp" and told["recordings"] == 1 and told["requests"] == len(requests) == 2, told
+    assert told["sent_bytes"] == sum(len(body) for _, _, body in server.requests), told
+    total = lambda kind: sum(request.total(kind) for request in requests)  # noqa: E731
+    assert total("samples") == report_of["sample"]["samples"] > 10
+    assert abs(total("cpu") - report_of["sample"]["cpu_time"]["sampled_ns"]) <= 1000, total("cpu")
+    for kind, key in ("alloc", "allocated"), ("inuse", "live"):
+        # sampled blocks stand for fractions of blocks, which are rounded for each stack
+        assert abs(total(f"{kind}_objects") - report_of["malloc"][key]["blocks"]) <= told["stacks"], kind
+        assert total(f"{kind}_space") == report_of["malloc"][key]["bytes"], kind
+    for request in requests:
+        assert request.scope == "sonde" and request.resource["process.pid"] == report_of["pid"], request.resource
+        assert {name: request.resource[name] for name in request.resource if not name.startswith("process.")} == {
+            "deployment.environment.name": "lab,1", "service.name": "shop", "shop.region": "eu", "team": "core"}
+        assert request.resource["process.executable.name"].startswith("python3"), request.resource
+
+
+def otlp_frames_have_names_files_and_build_ids():
+    server = Server()
+    _pushed(server.url())
+    locations = [location for request in _otlp_requests(server) for profile in request.profiles
+                 for stack, _ in profile["samples"] for location in stack]
+    functions = {line[0]: location for location in locations for line in location["lines"]}
+    assert functions["outer"]["profile.frame.type"] == "cpython" and functions["outer"]["lines"][0][1] == "<string>"
+    native = [location for location in locations if location["profile.frame.type"] == "native"]
+    assert any(location["mapping"]["file"].endswith("libc.so.6") for location in native)
+    named = [location for location in native if location["mapping"].get("process.executable.build_id.gnu")]
+    assert len(named) > len(native) / 2
+    for location in named:
+        assert location["mapping"]["start"] <= location["address"] < location["mapping"]["limit"], location
+
+
+def equal_profiles_have_equal_identifiers():
+    server = Server()
+    for _ in range(2):
+        _pushed(server.url())
+    ids = [profile["id"] for request in _otlp_requests(server) for profile in request.profiles]
+    assert ids[:len(ids) // 2] == ids[len(ids) // 2:] and len(set(ids)) == len(ids) // 2, ids
+
+
+def pyroscope_and_parca_get_pprof_with_labels():
+    for protocol, reply in (("pyroscope+", b""), ("parca+", WEB_OK)):
+        server, totals, names = Server((200, {}, reply)), {}, set()
+        _pushed(server.url(protocol), "--label", "shop.region=eu", env=_environment(OTEL_SERVICE_NAME="shop"))
+        for path, headers, body in server.requests:
+            assert path == PATHS[protocol], path
+            if protocol == "parca+":
+                assert headers["Content-Type"] == "application/grpc-web+proto" and headers["X-Grpc-Web"] == "1"
+                assert body[0] == 0 and int.from_bytes(body[1:5], "big") == len(body) - 5
+                body = body[5:]
+            else:
+                assert headers["Content-Type"] == "application/proto", headers
+                assert headers["Connect-Protocol-Version"] == "1", headers
+            labels, profile = read_series(body, protocol == "parca+")
+            assert labels == sorted(labels) and ("service_name", "shop") in labels, labels
+            assert dict(labels)["shop_region"] == "eu", labels
+            names.add(dict(labels)["__name__"])
+            for _, values in read_pprof(profile)[1]:
+                for kind, value in values.items():
+                    totals[kind] = totals.get(kind, 0) + value
+        told = _made["told"]
+        assert names >= {"process_cpu", "memory"}, names
+        assert totals["samples"] == told["sample"]["samples"], totals
+        assert totals["alloc_space"] == told["malloc"]["allocated"]["bytes"] > 0, totals
+        assert totals["inuse_space"] == told["malloc"]["live"]["bytes"], totals
+
+
+def waits_are_a_profile_of_their_own():
+    program = compile_c("#include <unistd.h>\nvoid pause_here(void) { usleep(300000); }\n"
+                        "int main(void) { pause_here(); return 0; }", "-O0", "-g")
+    path, _ = record([program], "--wall")
+    server = Server()
+    _pushed(server.url(), path=path)
+    waited = {line[0]: value for request in _otlp_requests(server) for profile in request.profiles
+              if profile["type"] == ("off_cpu", "nanoseconds") for stack, value in profile["samples"]
+              for location in stack for line in location["lines"]}
+    assert waited["pause_here"] > 200e6, waited
+
+
+def a_profile_of_many_stacks_is_divided():
+    body = " ".join(f"top{x}({x});" for x in range(17))
+    program = ["#include <stdlib.h>"]
+    for x in range(17):
+        program.append(f"__attribute__((noinline)) void leaf{x}(int i) {{ void *volatile block = malloc(16 + (i * 7 + {x}) % 999); free(block); }}")
+    for outer, inner in (("mid", "leaf"), ("top", "mid")):
+        for x in range(17):
+            calls = " ".join(f"{inner}{y}(i + {y});" for y in range(17))
+            program.append(f'__attribute__((noinline)) void {outer}{x}(int i) {{ {calls} __asm__(""); }}')
+    program.append(f"int main(void) {{ {body} return 0; }}")
+    binary = compile_c(write("\n".join(program), ".c"), "-O1", "-fno-optimize-sibling-calls")
+    path, _ = record([binary], "--malloc")
+    server, told = Server(), report(path)["malloc"]["allocated"]
+    done = _pushed(server.url(), path=path)
+    assert done["requests"] == len(server.requests) == 2 and done["stacks"] >= 17 ** 3, done
+    requests = list(_otlp_requests(server))
+    assert sum(request.total("alloc_objects") for request in requests) == told["blocks"]
+    assert sum(request.total("alloc_space") for request in requests) == told["bytes"]
+    ids = [profile["id"] for request in requests for profile in request.profiles]
+    assert len(set(ids)) == len(ids)
+
+
+# ---- servers ---------------------------------------------------------------------------------------
+
+def a_busy_server_is_tried_again():
+    for protocol, taken in (("", b""), ("pyroscope+", b""), ("parca+", WEB_OK)):
+        busy = [ConnectionResetError(), (503, {"Retry-After": "0"}, b"busy"), (429, {"Retry-After": "0"}, b"")]
+        server = Server(*busy, (200, {}, taken))
+        done = _push(server.url(protocol), "--json")
+        told = json.loads(done.stdout)
+        assert done.returncode == 0 and told["retries"] == 3 and len(server.requests) == told["requests"] + 3, done
+        assert "Empty reply from server; trying again for up to 60 s" in done.stderr and done.stderr.count("\n") == 1, done
+        first = [body for _, _, body in server.requests[:4]]
+        assert len(set(first)) == 1, "a request changed between tries"
+
+
+def a_busy_grpc_service_is_tried_again():
+    text = b"grpc-status:14\r\n"
+    server = Server((200, {}, b"\x80" + len(text).to_bytes(4, "big") + text), (200, {"grpc-status": "8"}, b""),
+                    (200, {}, WEB_OK))
+    done = _push(server.url("parca+"), "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["retries"] == 2 and "gRPC status 14" in done.stderr, done
+
+
+def a_server_that_is_down_costs_limited_time():
+    began = time.monotonic()
+    done = _push(f"http://127.0.0.1:{free_port()}", "--retry", "1.5s")
+    assert done.returncode == 2 and "gave up after" in done.stderr and done.stdout == "", done
+    assert len(done.stderr.splitlines()) == 2 and time.monotonic() - began < 30, done
+    server = Server((503, {"Retry-After": "3600"}, b""))
+    _one_line(_push(server.url()), "status 503", "gave up after 1 try")
+    _one_line(_push(f"http://127.0.0.1:{free_port()}", "--retry", "0"), "gave up after 1 try")
+
+
+def a_refusal_is_final():
+    for protocol, reply, text in (
+            ("", (400, {}, b"what is this\nmore"), "status 400: what is this"),
+            ("", (401, {}, b""), "--header-file"),
+            ("pyroscope+", (404, {}, b""), "nothing takes profiles at this path"),
+            ("", (302, {"Location": "http://127.0.0.1:1/"}, b""), "redirects are not followed"),
+            ("", (500, {}, b"\x00\x1b[31mred"), "status 500"),
+            ("", (200, {}, b"<html>"), "not one of an OTLP receiver"),
+            ("parca+", (200, {}, b"<html>"), "not one of a gRPC server"),
+            ("parca+", (200, {}, b"\x80\xff\xff\xff\xffgrpc-status:0"), "not one of a gRPC server"),
+            ("parca+", (200, {"grpc-status": "3"}, b""), "gRPC status 3"),
+            ("", (200, {}, b"\x0a\x0d\x08\x02\x12\x09too large"), "2 profiles were rejected: too large")):
+        server = Server(reply)
+        done = _push(server.url(protocol))
+        _one_line(done, text)
+        assert len(server.requests) == 1 and "\x1b" not in done.stderr, done
+
+
+def an_endless_reply_needs_no_memory():
+    server = Server((200, {}, bytes(50_000_000)))
+    done = try_sonde("push", "--to", server.url("pyroscope+"), _recording(), env=_environment())
+    assert done.returncode == 0, done
+
+
+# ---- at the end of a recording ---------------------------------------------------------------------
+
+def a_recording_is_pushed_at_its_end():
+    server = Server()
+    path, done = record([sys.executable, "-c", PYTHON], "--malloc=sample:16K", "--push", server.url(), text=True,
+                        env=_environment(OTEL_SERVICE_NAME="shop"))
+    request, = _otlp_requests(server)
+    assert done.returncode == 0 and "pushed 1 profile to http://127" in done.stderr, done
+    assert request.total("alloc_space") == report(path)["malloc"]["allocated"]["bytes"] > 0
+    assert request.resource["service.name"] == "shop", request.resource
+
+
+def a_push_that_fails_leaves_the_commands_status():
+    server = Server((400, {}, b"no"))
+    path, done = record(["sh", "-c", "exit 7"], "--malloc", "--push", server.url(), text=True, env=_environment())
+    assert done.returncode == 7 and "status 400: no" in done.stderr and report(path)["pid"], done
+    for url in ("nonsense", "http://user:word@host"):
+        path, done = record(["touch", fresh(".ran")], "--push", url, text=True, env=_environment())
+        assert done.returncode == 125 and not os.path.exists(path) and len(done.stderr.splitlines()) == 1, done
+
+
+# ---- trust and secrets -----------------------------------------------------------------------------
+
+def _tls(folder, name):
+    needs("openssl")
+    key, certificate = folder / f"{name}.key", folder / f"{name}.pem"
+    output_of("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate, "-days",
+              "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName={name}")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    return context, str(certificate)
+
+
+def certificates_and_host_names_are_verified(folder):
+    good, certificate = _tls(folder, "IP:127.0.0.1")
+    other, other_certificate = _tls(folder, "DNS:other.example")
+    server, stranger = Server(tls=good), Server(tls=other)
+    _one_line(_push(server.url(scheme="https")), "certificate")
+    _one_line(_push(stranger.url(scheme="https"), env=_environment(SSL_CERT_FILE=other_certificate)), "127.0.0.1")
+    assert not server.requests and not stranger.requests
+    _pushed(server.url(scheme="https"), env=_environment(SSL_CERT_FILE=certificate))
+    _pushed(server.url(scheme="https"), env=_environment(OTEL_EXPORTER_OTLP_CERTIFICATE=certificate))
+    assert len(server.requests) == 4
+    _one_line(_push(server.url(scheme="https"), env=_environment(SSL_CERT_FILE="/nonexistent")), "/nonexistent")
+
+
+def credentials_arrive_and_are_never_printed(folder):
+    secret = "s3cr3t-t0ken"
+    (folder / "headers").write_text(f"# a comment\n\nAuthorization: Bearer {secret}\nX-Scope-OrgID:  team 1 \n")
+    for words, env, expected in (
+            (["--header-file", folder / "headers"], {},
+             {"Authorization": f"Bearer {secret}", "X-Scope-OrgID": "team 1"}),
+            ([], {"OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Basic%20{secret},x-a=b"},
+             {"authorization": f"Basic {secret}", "x-a": "b"}),
+            ([], {"SONDE_PUSH_HEADERS": f"X-Key={secret}"}, {"X-Key": secret})):
+        for status in (200, 403):
+            said = f"bad token Bearer {secret} Basic {secret}".encode() if status == 403 else b""
+            server = Server((status, {}, said))
+            done = _push(server.url(), *words, env=_environment(**env))
+            assert done.returncode == (0 if status == 200 else 2) and secret not in done.stdout + done.stderr, done
+            headers = server.requests[0][1]
+            assert {name: headers.get(name) for name in expected} == expected, headers
+    server = Server()
+    _pushed(server.url("pyroscope+"), env=_environment(OTEL_EXPORTER_OTLP_HEADERS=f"authorization={secret}"))
+    assert "authorization" not in {name.lower() for name in server.requests[0][1]}, "of OTLP only"
+
+
+def wrong_use_is_one_line(folder):
+    (folder / "bad").write_text("no colon here s3cr3t\n")
+    (folder / "split").write_text("Name with spaces: s3cr3t\n")
+    for url, words, env, text in (
+            ("ftp://host", [], {}, "http[s]://HOST"), ("http://", [], {}, "http[s]://HOST"),
+            ("http://a b", [], {}, "http[s]://HOST"), ("http://user:s3cr3t@host", [], {}, "credentials"),
+            ("http://host", ["--header-file", folder / "none"], {}, "No such file"),
+            ("http://host", ["--header-file", folder / "bad"], {}, "not 'Name: value'"),
+            ("http://host", ["--header-file", folder / "split"], {}, "not 'Name: value'"),
+            ("http://host", ["--header-file", folder], {}, str(folder)),
+            ("http://host", ["--label", "s3cr3t"], {}, "NAME=VALUE"),
+            ("http://host", [], {"OTEL_RESOURCE_ATTRIBUTES": "s3cr3t"}, "OTEL_RESOURCE_ATTRIBUTES"),
+            ("http://host", [], {"OTEL_EXPORTER_OTLP_HEADERS": "a=%0d%0as3cr3t"}, "OTEL_EXPORTER_OTLP_HEADERS"),
+            ("http://host", [], {"SONDE_PUSH_HEADERS": "a b=s3cr3t"}, "SONDE_PUSH_HEADERS"),
+            ("http://host", ["--retry", "often"], {}, "--retry")):
+        done = _push(url, *words, env=_environment(**env))
+        _one_line(done, text)
+        assert "s3cr3t" not in done.stderr or "--label" in words, done
+    assert try_sonde("push", _recording()).returncode == try_sonde("push", "--to", "http://host").returncode == 2
+
+
+def recordings_that_cannot_be_pushed_do_not_keep_the_others_out(folder):
+    (folder / "broken.sonde").write_bytes(b"not a recording")
+    path, _ = record(["true"], "--stall", path=folder / "empty.sonde")
+    os.symlink(_recording(), fresh())
+    server = Server()
+    done = try_sonde("push", "--json", "--to", server.url(), folder, _recording(), env=_environment())
+    told = json.loads(done.stdout)
+    assert done.returncode == 2 and (told["recordings"], told["unreadable"]) == (1, 2), done
+    assert "broken.sonde" in done.stderr and "empty.sonde" in done.stderr and len(server.requests) == 2, done
+
+
+if __name__ == "__main__":
+    run_cases(globals())
