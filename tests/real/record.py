@@ -20,7 +20,7 @@ from helpers import (
     start_record, states_of, try_sonde, until, write)
 
 needs_agent()
-KILLS = int(os.environ.get("SONDE_KILLS", "40"))
+KILLS = int(os.environ.get("SONDE_KILLS", "12"))
 
 
 def record_blocks(command, **how):

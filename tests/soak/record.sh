@@ -12,4 +12,5 @@ python3 tests/real/ctl.py a_kill_leaves_what_was_live
 python3 tests/real/record.py ordinary
 python3 tests/real/record.py a_long_life
 python3 tests/real/log.py it_begins_and_ends_while_threads_allocate
+SONDE_SHAPES=all python3 tests/real/trace.py the_call_graph
 python3 tests/real/programs.py
