@@ -16,13 +16,23 @@
  *   int functions = sonde_intercept_add(&request, &handle);
  *
  * A target is one of these:
- *   "read"               an imported function, by the name that the linker knows. Calls through
- * import slots are intercepted, as with sonde_hook_add (sonde/hook.h), also those of libraries that
- * are loaded later. "IMAGE!FUNCTION"     functions of an image that is loaded now, whoever calls
- * them: their code is patched (Linux on x86_64 and aarch64). Both parts are globs; IMAGE is the
- * file name of the program or of a library, "" the program. A function without a symbol has its
- * offset as name: "+0x1a2b". See docs/tracing.md, "Any function".
- *   "-[Class selector:]" or "+[Class selector:]": an Objective-C method, as in sonde/objc.h.
+ *
+ *   "read"
+ *
+ * An imported function, by the name that the linker knows. Calls through import slots are
+ * intercepted, as with sonde_hook_add (sonde/hook.h), also those of libraries that are loaded
+ * later.
+ *
+ *   "IMAGE!FUNCTION"
+ *
+ * Functions of an image that is loaded now, whoever calls them: their code is patched (Linux on
+ * x86_64 and aarch64). Both parts are globs; IMAGE is the file name of the program or of a library,
+ * "" the program. A function without a symbol has its offset as name: "+0x1a2b". See
+ * docs/tracing.md, "Any function".
+ *
+ *   "-[Class selector:]" or "+[Class selector:]"
+ *
+ * An Objective-C method, as in sonde/objc.h. Arguments 0 and 1 are the receiver and the selector.
  *
  * The same function may have several interceptions; the newest runs first. Exceptions, longjmp,
  * pthread_exit, tail calls and coroutines work through an intercepted call.

@@ -76,12 +76,20 @@ def foundation_calls_and_is_called():
     print(f"{len(of_foundation)} methods of Foundation, {sum(found.values())} messages")
 
 
-def methods_are_exchanged_and_put_back():
+def _checks_itself(source):
     for library in "libsonde.a", "libsonde.so":
-        program = compile_m("exchange.m", ["-std=gnu11", "-O1", INCLUDE, os.path.join(LIB, library), f"-Wl,-rpath,{LIB}",
-                                           "-lobjc"])
-        done = subprocess.run([program], check=False, timeout=150)
-        assert done.returncode == 0, (library, done.returncode)
+        program = compile_m(source, ["-std=gnu11", "-O1", "-fobjc-exceptions", INCLUDE, os.path.join(LIB, library),
+                                     f"-Wl,-rpath,{LIB}", "-lobjc"])
+        done = subprocess.run([program], capture_output=True, text=True, check=False, timeout=150)
+        assert done.returncode == 0, (library, done)
+
+
+def methods_are_exchanged_and_put_back():
+    _checks_itself("exchange.m")
+
+
+def methods_are_intercepted():
+    _checks_itself("intercepts.m")
 
 
 
