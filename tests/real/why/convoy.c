@@ -37,7 +37,7 @@ int main(void) {
   pthread_create(&threads[0], NULL, logs, NULL);
   for (int i = 1; i < 4; i++)
     pthread_create(&threads[i], NULL, serves, NULL);
-  usleep(700000);
+  usleep(1500000);
   stop = 1;
   for (int i = 0; i < 4; i++)
     pthread_join(threads[i], NULL);
