@@ -157,6 +157,9 @@ def faults_of_recordings(sonde, folder, is_private):
     regions = [(e["call"], e["size"]) for e in events_of(sonde, folder / "regions.sonde") if e["event"] == "mapping"]
     if regions != [("mapped", 0x70000), ("mapped", 0x50000), ("unmapped", 0x50000), ("unmapped", 0x30000)]:
         yield f"the log of regions has {regions}"
+    tags = json.loads(run(sonde, "report", "--json", folder / "regions.sonde", "vm"))["vm"]["tags"]
+    if [(tag["tag"], tag["calls"], tag["bytes"]) for tag in tags] != [("malloc tiny", 1, 0x70000)]:
+        yield f"the tags of regions are {tags}"
 
 
 def calls_of(sonde, path):

@@ -10,15 +10,11 @@
 #include <sys/mman.h>
 
 #include "import/apple_stacks.h"
+#include "record/vm_tag.h"
 
 /* Records between two calls of release_log. */
 #define RELEASE_EVERY (1u << 20)
 #define RELEASE_PAGE  65536u
-
-/* Flags of mmap(2) on Linux, which a recording uses for regions. */
-#define MAP_KIND_PRIVATE   2u
-#define MAP_KIND_ANONYMOUS 0x20u
-#define MAP_KIND_SHARED    1u
 
 typedef struct importer {
   offline_t *to;
@@ -33,8 +29,8 @@ typedef struct importer {
 
 static void put_region(importer_t *m, stream_t *s, uint64_t time, mapping_call_t call,
                        uint64_t address, uint64_t bytes, uint32_t stack, uint32_t type) {
-  uint32_t flags = type & APPLE_MAPPED ? MAP_KIND_SHARED : MAP_KIND_PRIVATE | MAP_KIND_ANONYMOUS;
-  const char *tag = apple_tag_name(type >> APPLE_TAG_SHIFT);
+  uint32_t flags = vm_tag_flags(type & APPLE_MAPPED);
+  const char *tag = vm_tag_name(type >> APPLE_TAG_SHIFT);
   const uint64_t numbers[] = {call, address, bytes, stack, 0, 0, 0, flags, 0};
   char name[64] = "";
   if (tag) snprintf(name, sizeof name, "[%s]", tag);

@@ -35,45 +35,6 @@ apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous)
   return *ambiguous ? APPLE_UNKNOWN : found;
 }
 
-const char *apple_tag_name(uint32_t tag) {
-  static const char *const names[] = {[1] = "malloc",
-                                      [2] = "malloc small",
-                                      [3] = "malloc large",
-                                      [4] = "malloc huge",
-                                      [5] = "sbrk",
-                                      [6] = "realloc",
-                                      [7] = "malloc tiny",
-                                      [8] = "malloc large reusable",
-                                      [9] = "malloc large reused",
-                                      [10] = "analysis tool",
-                                      [11] = "malloc nano",
-                                      [12] = "malloc medium",
-                                      [20] = "mach message",
-                                      [21] = "IOKit",
-                                      [30] = "stack",
-                                      [31] = "guard",
-                                      [32] = "shared pmap",
-                                      [33] = "dylib",
-                                      [34] = "objc dispatchers",
-                                      [35] = "unshared pmap",
-                                      [40] = "AppKit",
-                                      [41] = "Foundation",
-                                      [42] = "CoreGraphics",
-                                      [43] = "CoreServices",
-                                      [44] = "Java",
-                                      [45] = "CoreData",
-                                      [50] = "ATS",
-                                      [51] = "LayerKit",
-                                      [52] = "CGImage",
-                                      [53] = "tcmalloc",
-                                      [60] = "dyld",
-                                      [61] = "dyld malloc",
-                                      [62] = "sqlite",
-                                      [63] = "JavaScript heap",
-                                      [73] = "libdispatch"};
-  return tag < sizeof names / sizeof *names ? names[tag] : NULL;
-}
-
 bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t capacity) {
   static const char prefix[] = "stack-logs.", suffix[] = ".index";
   const char *slash = strrchr(path, '/'), *text = slash ? slash + 1 : path;

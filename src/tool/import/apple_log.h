@@ -84,9 +84,6 @@ static inline bool apple_is_possible(const apple_record_t *r) {
  * with few records can cause. */
 apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous);
 
-/* The name of a VM_MEMORY_… tag (vm_statistics.h); NULL when it has none. */
-const char *apple_tag_name(uint32_t tag);
-
 /* Reads the process id and the program's name from the name of a log file,
  * "stack-logs.PID.ADDRESS.NAME.XXXXXX.index" (older: without ADDRESS). False for other names. */
 bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t capacity);

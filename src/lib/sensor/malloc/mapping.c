@@ -12,6 +12,12 @@ uint64_t mapping_before(void) {
   return time;
 }
 
+static void put_tag(extended_body_t *b, const char *tag) {
+  char text[64];
+  char *end = text_append(text_append(text_append(text, "["), tag), "]");
+  extended_string(b, text, (uint64_t)(end - text));
+}
+
 static void put_path(extended_body_t *b, int fd) {
   char link[32] = "/proc/self/fd/", path[1024];
   ssize_t n = 0;
@@ -37,7 +43,10 @@ void mapping_record(const region_t *r, uint64_t time, caller_t at) {
   extended_number(&b, r->protection);
   extended_number(&b, r->flags);
   extended_number(&b, r->offset);
-  put_path(&b, r->fd);
+  if (r->tag)
+    put_tag(&b, r->tag);
+  else
+    put_path(&b, r->fd);
   if (!extended_put(s, EXTENDED_MAPPING, time, &b)) writer_lost_event(s->writer->control);
   writer_leave(s);
 }

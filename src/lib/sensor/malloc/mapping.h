@@ -23,6 +23,8 @@ typedef struct region {
   uint64_t offset;
   /* -1: no file */
   int fd;
+  /* what it is for, if there is no file (record/vm_tag.h); NULL: unknown */
+  const char *tag;
 } region_t;
 
 /* The time of a call that unmaps memory, read before the call; 0: mappings are not recorded. */

@@ -18,6 +18,7 @@
 #include "arch/arch.h"
 #include "base/bits.h"
 #include "os/apple/thread.h"
+#include "record/vm_tag.h"
 #include "sensor/malloc/standalone.h"
 #include "sensor/malloc/malloc.h"
 #include "sensor/malloc/mapping.h"
@@ -88,7 +89,9 @@ static NOINLINE void on_syscall(uint32_t type, uintptr_t a, uintptr_t b, uintptr
                       .address = allocates ? result : b,
                       .size = allocates ? b : c,
                       .protection = allocates ? PROT_READ | PROT_WRITE : 0,
-                      .fd = -1};
+                      .flags = vm_tag_flags(type & TYPE_MAPPED),
+                      .fd = -1,
+                      .tag = allocates ? vm_tag_name(TYPE_TAG(type)) : NULL};
   if ((allocates || (type & TYPE_VM_FREE)) && r.address) mapping_record(&r, 0, at);
   os_thread_leave();
 }
