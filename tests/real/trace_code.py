@@ -11,10 +11,9 @@ import platform
 import re
 import shutil
 import subprocess
-import time
 
-from helpers import compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, start_record, try_sonde, write
-from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
+from helpers import compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, write
+from shared.calls import no_call_missing, paths_of, record_trace, switched, trace_of, trace_source
 
 needs_agent()
 needs("clang")
@@ -129,39 +128,12 @@ def patterns_choose_functions(kind):
     assert trace_of(path)["trace"]["calls"] == 0
 
 
-def code_in_memory(pid, program):
-    """The program's code, from its file and as it is in the process."""
-    with open(f"/proc/{pid}/maps") as maps:
-        line = next(m for m in maps if m.rstrip().endswith(program) and " r-xp " in m)
-    start, end = (int(x, 16) for x in line.split()[0].split("-"))
-    with open(f"/proc/{pid}/mem", "rb") as memory, open(program, "rb") as file:
-        memory.seek(start)
-        file.seek(int(line.split()[2], 16))
-        size = min(end - start, os.path.getsize(program) - file.tell())
-        return memory.read(size), file.read(size)
-
-
 def patches_come_and_go_under_running_threads(kind):
     program = build(kind, "code_threads.c", "-O1")
-    plain = subprocess.run([program, "1"], capture_output=True, text=True, timeout=150, check=True)
-    assert plain.stdout.endswith("right\n")
-    path, running = start_record([program, "2"], "--malloc=off", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    pid = running.stdout.readline().strip()
-    switches = changed = same = 0
-    while running.poll() is None and switches < 200:
-        word = "trace=off" if switches % 2 else "trace=on"
-        switches += try_sonde("ctl", pid, word).returncode == 0
-        time.sleep(0.1)
-        try:
-            now, file = code_in_memory(pid, program)
-        except (OSError, StopIteration):
-            continue  # it has ended
-        changed += now != file
-        same += now == file and word == "trace=off"
-    out, _ = running.communicate(timeout=150)
-    assert running.returncode == 0 and out.endswith("right\n"), (running.returncode, out)
+    path, out, changed, same = switched(program, "--malloc=off")
+    assert out.endswith("right\n"), out
     told = trace_of(path)["trace"]
-    print(switches, "switches,", told["calls"], "calls,", told["left"], "left")
+    print(changed + same, "switches seen in the code,", told["calls"], "calls,", told["left"], "left")
     assert told["calls"] > 1000 and told["lost"] == 0, told
     assert changed and (same or kind == "sleds"), (changed, same)
 

@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 
-from helpers import FIXTURES, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, write
-from shared.calls import no_call_missing, record_trace, trace_of, trace_source
+from helpers import (
+    FIXTURES, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, write)
+from shared.calls import no_call_missing, record_trace, switched, trace_of, trace_source
 
 needs_agent()
 needs("readelf", "nm")
@@ -171,6 +172,17 @@ def libraries_loaded_later_are_patched():
     no_call_missing(told)
     found = {f["function"]: f["calls"] for f in told["trace"]["functions"]}
     assert found == {"subject_mix": 3, "subject_deep": 33}, found
+
+
+def functions_are_patched_while_threads_run():
+    """The recorder stops the threads for it, and the code is the file's while tracing is off."""
+    program = compile_c(trace_source("code_threads.c"), "-O1", "-g", "-pthread")
+    path, out, changed, same = switched(program, "--trace=!mix,!half,!tree")
+    assert out.endswith("right\n"), out
+    told = trace_of(path)["trace"]
+    functions = {row["function"] for row in told["functions"]}
+    assert changed and same and told["lost"] == 0 and {"mix", "half", "tree"} <= functions, (changed, same, functions)
+    return f"{changed + same} switches seen in the code, {told['calls']} calls"
 
 
 def what_a_pattern_selects():

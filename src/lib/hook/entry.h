@@ -9,7 +9,8 @@
  * move_fault_t lists the reasons.
  *
  * Threads. Instructions are changed only where no thread can be among them: while the process has
- * one thread, or in an image whose constructors have not run yet. Restoring is always possible,
+ * one thread, in an image whose constructors have not run yet, or by another process that stops all
+ * threads and looks where they are (entry_change_stopped). Restoring is always possible,
  * because no thread is ever between two instructions that a jump covers. A thread that reaches a
  * function while its entry is restored waits there (a jump to itself) for some microseconds.
  *
@@ -47,6 +48,10 @@ typedef struct entry_request {
   uint32_t refused[MOVE_FAULT_COUNT];
 } entry_request_t;
 
+/* Lets another process make the COUNT CHANGES that are possible, as entry_change_t says. Returns
+ * false if there is none. NULL, the default: there is none. */
+extern HIDDEN bool (*entry_change_stopped)(const entry_change_t *changes, uint32_t count);
+
 /* Patches the functions of IMAGE that REQUEST wants. IS_SAFE: no thread is in its code. Takes a
  * lock; not in a signal handler. */
 void entry_patch(image_entry_t *image, bool is_safe, entry_request_t *request);
@@ -56,8 +61,8 @@ void entry_patch(image_entry_t *image, bool is_safe, entry_request_t *request);
 void entry_suspend(entry_owner_t owner);
 
 /* Patches the functions again that OWNER has patched in IMAGE, after entry_suspend or if the image
- * was unloaded and loaded again. IS_SAFE as above; otherwise nothing is patched. Returns the number
- * of functions that have their original bytes. */
+ * was unloaded and loaded again. IS_SAFE as above; otherwise another process does it. Returns the
+ * number of functions that have their original bytes. */
 uint32_t entry_patch_again(const image_entry_t *image, entry_owner_t owner, bool is_safe);
 
 /* Restores the bytes of all functions that OWNER has patched, and forgets them; calls in progress

@@ -101,6 +101,16 @@ bool move_is_stub(uint64_t start);
 move_fault_t move_write(moved_t *moved, uint64_t stub, uint64_t word, uint64_t data,
                         uint64_t *target);
 
+/* A change of code that another process makes while all threads of this one are stopped; the
+ * recorder does that for the agent (`change` of recorder/control.h). BYTES bytes at PLACE change if
+ * they are BEFORE, and if no thread is inside of them: past the first byte and before the last
+ * one's end. */
+typedef struct entry_change {
+  uint64_t place;
+  uint8_t bytes;
+  uint8_t before[MOVE_JUMP_BYTES_MAX], after[MOVE_JUMP_BYTES_MAX];
+} entry_change_t;
+
 /* Writes the jump from PLACE to STUB to OUT (MOVE_JUMP_BYTES_MAX). Returns its size. */
 uint32_t move_jump(uint64_t place, uint64_t stub, uint8_t *out);
 

@@ -9,17 +9,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/attach_block.h"
@@ -28,45 +24,36 @@
 #include "attach/place.h"
 #include "attach/runner.h"
 #include "attach/scan.h"
+#include "attach/tracer.h"
 
-#define TRACER_NICE      (-10)
 #define RELEASE_LIMIT_MS 5000u
 
 /* ---- the tracer --------------------------------------------------------------------------- */
 
-/* Signals for the command must not end the tracer while a thread is stopped. It waits for SIGCHLD
- * with sigtimedwait. On a busy machine the stopped thread waits for the tracer, so it goes first.
- */
-static void become_tracer(void) {
-  sigset_t all;
-  signal(SIGCHLD, SIG_DFL);
-  sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, NULL);
-  prctl(PR_SET_NAME, "sonde-attach");
-  prctl(PR_SET_TIMERSLACK, 1ul);
-  (void)setpriority(PRIO_PROCESS, 0, TRACER_NICE);
-}
-
 typedef bool step_t(attach_t *attach, const void *argument, problem_t *problem);
+
+typedef struct call {
+  attach_t *attach;
+  step_t *step;
+  const void *argument;
+} call_t;
+
+static void call_step(void *context) {
+  const call_t *call = context;
+  shared_t *shared = call->attach->shared;
+  shared->succeeded = call->step(call->attach, call->argument, &shared->problem);
+}
 
 /* Runs STEP in a tracer. */
 static bool trace(attach_t *attach, step_t *step, const void *argument, problem_t *problem) {
   shared_t *shared = attach->shared;
-  int status = 0;
+  call_t call = {attach, step, argument};
   shared->succeeded = false;
   problem_set(&shared->problem, "the tracer of process %d ended early", attach->pid);
-  pid_t tracer = fork();
-  if (tracer == 0) {
-    become_tracer();
-    shared->succeeded = step(attach, argument, &shared->problem);
-    _exit(0);
-  }
-  if (tracer < 0) {
+  if (!tracer_run(call_step, &call)) {
     problem_set(problem, "cannot start a process: %s", strerror(errno));
     return false;
   }
-  while (waitpid(tracer, &status, 0) < 0 && errno == EINTR)
-    continue;
   if (!shared->succeeded) *problem = shared->problem;
   return shared->succeeded;
 }

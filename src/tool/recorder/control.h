@@ -79,6 +79,7 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *r
   X(executes, 2)                                                                                   \
   X(spawned, 2)                                                                                    \
   X(stays, 0)                                                                                      \
+  X(change, 2)                                                                                     \
   X(leaks, 1)                                                                                      \
   X(stop, 0)
 

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/change.h"
 #include "base/message.h"
 #include "base/parse.h"
 #include "recorder/control.h"
@@ -215,6 +216,25 @@ bool control_descriptor(control_t *c, const char *argument, FILE *reply) {
     if (fds[i] >= 0 && wanted == (unsigned long)fds[i]) c->passed = fds[i];
   if (c->passed < 0) fprintf(reply, "no such descriptor of this process");
   return c->passed >= 0;
+}
+
+/* "change ADDRESS COUNT": makes changes of the program's code while all its threads are stopped. */
+bool control_change(control_t *c, const char *argument, FILE *reply) {
+  problem_t problem;
+  change_result_t result;
+  uint64_t address = 0;
+  uint32_t count = 0;
+  if (c->client_pid != c->pid || sscanf(argument, "%" SCNu64 " %" SCNu32, &address, &count) != 2) {
+    fprintf(reply, "only the agent of the program changes its code");
+    return false;
+  }
+  if (!change_code(c->pid, address, count, &result, &problem)) {
+    fprintf(reply, "%s", problem.text);
+    return false;
+  }
+  fprintf(reply, "made %" PRIu32 "\noccupied %" PRIu32 "\npause_us %" PRIu64 "\n", result.made,
+          result.occupied, result.pause_ns / 1000);
+  return true;
 }
 
 /* "reachable FILE" or "unreachable FILE": whether the agent's file can be opened there. */

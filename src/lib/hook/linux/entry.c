@@ -42,6 +42,7 @@ typedef struct batch {
 } batch_t;
 
 bool entry_alone_in_emulator;
+bool (*entry_change_stopped)(const entry_change_t *changes, uint32_t count);
 static batch_t batches[BATCHES_MAX];
 static uint32_t batch_count;
 static lock_t lock;
@@ -206,7 +207,7 @@ static void choose(const image_entry_t *e, const functions_t *f, bool is_safe,
         !request->wants(&candidate, &record->trampoline, request->context))
       continue;
     move_fault_t fault = look(f, i, record);
-    if (!fault && !is_safe) fault = MOVE_THREADS;
+    if (!fault && !is_safe && !entry_change_stopped) fault = MOVE_THREADS;
     if (fault)
       request->refused[fault]++;
     else
@@ -285,24 +286,54 @@ static bool holds(const record_t *r, const uint8_t *bytes) {
   return !memcmp((const void *)(uintptr_t)r->moved.place, bytes, r->jump_bytes);
 }
 
-/* Writes the jumps where the original bytes are, and returns the number of jumps written. */
-static uint32_t write_jumps(const batch_t *b) {
+static void write_here(const batch_t *b) {
   patcher_t patcher = {.maps = -1};
   uint64_t last = 0;
-  uint32_t before = 0, after = 0;
   for (uint32_t i = 0; i < b->count; i++) {
     const record_t *r = &b->records[i];
-    before += holds(r, r->jump);
     if (holds(r, r->before))
       (void)write_bytes(&patcher, r->moved.place, r->jump, r->jump_bytes, &last);
   }
   patch_end(&patcher);
+  for (uint32_t i = 0; i < b->count; i++)
+    arch_code_written(b->records[i].moved.place, b->records[i].jump_bytes);
+}
+
+/* The other process reads the list from this one's memory. */
+static void write_stopped(const batch_t *b) {
+  uint64_t bytes = b->count * sizeof(entry_change_t);
+  entry_change_t *changes = entry_change_stopped && b->count ? os_map(bytes) : NULL;
+  uint32_t count = 0;
+  if (!changes) return;
   for (uint32_t i = 0; i < b->count; i++) {
     const record_t *r = &b->records[i];
-    arch_code_written(r->moved.place, r->jump_bytes);
-    after += holds(r, r->jump);
+    entry_change_t *change = &changes[count];
+    if (!holds(r, r->before)) continue;
+    change->place = r->moved.place;
+    change->bytes = r->jump_bytes;
+    memcpy(change->before, r->before, r->jump_bytes);
+    memcpy(change->after, r->jump, r->jump_bytes);
+    count++;
   }
-  return after - before;
+  if (count) (void)entry_change_stopped(changes, count);
+  os_unmap(changes, bytes);
+}
+
+static uint32_t count_jumps(const batch_t *b) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < b->count; i++)
+    count += holds(&b->records[i], b->records[i].jump);
+  return count;
+}
+
+/* Writes the jumps where the original bytes are, and returns the number of jumps written. */
+static uint32_t write_jumps(const batch_t *b, bool is_safe) {
+  uint32_t before = count_jumps(b);
+  if (is_safe)
+    write_here(b);
+  else
+    write_stopped(b);
+  return count_jumps(b) - before;
 }
 
 uint32_t entry_patch_again(const image_entry_t *e, entry_owner_t owner, bool is_safe) {
@@ -311,7 +342,7 @@ uint32_t entry_patch_again(const image_entry_t *e, entry_owner_t owner, bool is_
   for (uint32_t k = 0; k < batch_count; k++) {
     const batch_t *b = &batches[k];
     if (b->image != e->id || b->owner != owner) continue;
-    if (is_safe) (void)write_jumps(b);
+    (void)write_jumps(b, is_safe);
     for (uint32_t i = 0; i < b->count; i++)
       missing += holds(&b->records[i], b->records[i].before);
   }
@@ -329,9 +360,9 @@ static void patch_new(image_entry_t *e, const functions_t *f, bool is_safe,
     batches[batch_count] = batch;
     store_release(&batch_count, batch_count + 1);
     walk_know_moved(entry_translate);
-    uint32_t there = write_jumps(&batch);
+    uint32_t there = write_jumps(&batch, is_safe);
     request->patched += there;
-    request->refused[MOVE_REFUSED] += batch.count - there;
+    request->refused[is_safe ? MOVE_REFUSED : MOVE_THREADS] += batch.count - there;
   } else {
     os_unmap(batch.records, bytes);
   }

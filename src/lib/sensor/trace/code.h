@@ -34,6 +34,9 @@ typedef struct code_result {
  * lock; not for signal handlers. */
 code_result_t code_switch(bool on, const char *pattern, const char *functions);
 
+/* From now on the recorder changes code for which all threads must be stopped. */
+void code_allow_stops(void);
+
 /* True if the code of IMAGE may be patched by moving its entries. */
 bool code_may_be_patched(const image_entry_t *image);
 

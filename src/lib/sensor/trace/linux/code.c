@@ -171,6 +171,7 @@ static void reconfigure(shm_control_t *control) {
 static void start(shm_control_t *control) {
   (void)control;
   (void)trace_prepare();
+  code_allow_stops();
 }
 
 static void hook(shm_control_t *control) {

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A thread may not be inside of the bytes that change: not with its pc, and not with an address on
+ * its stack, where the frame of an interrupted signal handler has the pc that it returns to. A word
+ * on a stack that only looks like such an address costs one function, which is not changed.
+ *
+ * Only stacks that a thread runs on are searched, up to 8 MB. A context that was interrupted by a
+ * signal and is kept elsewhere, as some schedulers of coroutines do, is not seen.
+ */
+#define _GNU_SOURCE
+#include "attach/change.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "attach/stop_all.h"
+#include "attach/tracer.h"
+#include "os/os.h"
+#include "target/access.h"
+
+#define STACK_BYTES_MAX (UINT64_C(8) << 20)
+#define CHUNK_BYTES     (64u << 10)
+#define RED_ZONE        128u /* x86-64 psABI 3.2.2 */
+
+/* In memory that the tracer shares with the command. */
+typedef struct outcome {
+  bool succeeded;
+  change_result_t result;
+  problem_t problem;
+} outcome_t;
+
+typedef struct changer {
+  pid_t pid;
+  int memory_fd; /* /proc/PID/mem */
+  target_t *target;
+  entry_change_t *changes; /* sorted by place */
+  uint8_t *occupied;       /* one for each change */
+  uint32_t count;
+  outcome_t *outcome;
+} changer_t;
+
+/* ---- where threads are -------------------------------------------------------------------- */
+
+/* Notes that a thread may continue at VALUE. */
+static void note(changer_t *c, uint64_t value) {
+  size_t i = ARRAY_SEARCH(c->count, k, c->changes[k].place < value);
+  if (!i) return;
+  const entry_change_t *change = &c->changes[i - 1];
+  if (value - change->place < change->bytes) c->occupied[i - 1] = 1;
+}
+
+static void note_stack(changer_t *c, uint64_t sp) {
+  static uint64_t words[CHUNK_BYTES / 8];
+  const mapping_t *mapping = maps_find(&c->target->maps, sp);
+  uint64_t at = (sp & ~(uint64_t)7) - RED_ZONE, end = at + sizeof words;
+  uint64_t low = c->changes[0].place, high = c->changes[c->count - 1].place + MOVE_JUMP_BYTES_MAX;
+  if (mapping) end = mapping->end;
+  if (end - at > STACK_BYTES_MAX) end = at + STACK_BYTES_MAX;
+  for (ssize_t n; at < end; at += (uint64_t)n) {
+    size_t wanted = end - at < sizeof words ? end - at : sizeof words;
+    n = pread(c->memory_fd, words, wanted, (off_t)at);
+    if (n < 8) return;
+    for (size_t i = 0; i < (size_t)n / 8; i++)
+      if (words[i] - low < high - low) note(c, words[i]);
+  }
+}
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+static void make(changer_t *c, const entry_change_t *change, bool occupied) {
+  uint8_t there[MOVE_JUMP_BYTES_MAX];
+  change_result_t *result = &c->outcome->result;
+  ssize_t size = change->bytes;
+  if (occupied)
+    result->occupied++;
+  else if (pread(c->memory_fd, there, (size_t)size, (off_t)change->place) == size &&
+           !memcmp(there, change->before, (size_t)size) &&
+           pwrite(c->memory_fd, change->after, (size_t)size, (off_t)change->place) == size)
+    result->made++;
+  else
+    result->unequal++;
+}
+
+static void change_stopped(void *context) {
+  changer_t *c = context;
+  stop_all_t all = {0};
+  uint64_t begun = os_monotonic_ns();
+  if (stop_all_begin(&all, c->pid, &c->outcome->problem)) {
+    for (size_t i = 0; i < all.threads.count; i++) {
+      const stopped_thread_t *thread = &all.threads.items[i];
+      if (!thread->is_stopped) continue;
+      note(c, cpu_pc(&thread->regs));
+      note_stack(c, cpu_sp(&thread->regs));
+    }
+    for (uint32_t i = 0; i < c->count; i++)
+      make(c, &c->changes[i], c->occupied[i]);
+    c->outcome->succeeded = true;
+  }
+  stop_all_end(&all);
+  c->outcome->result.pause_ns = os_monotonic_ns() - begun;
+}
+
+/* ---- the list ----------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b) {
+  const entry_change_t *x = a, *y = b;
+  return (x->place > y->place) - (x->place < y->place);
+}
+
+static bool read_list(changer_t *c, uint64_t address, problem_t *problem) {
+  size_t bytes = c->count * sizeof *c->changes;
+  bool good = c->count && c->count <= CHANGE_COUNT_MAX;
+  if (good) c->changes = malloc(bytes);
+  if (good) c->occupied = calloc(c->count, 1);
+  good = c->changes && c->occupied &&
+         pread(c->memory_fd, c->changes, bytes, (off_t)address) == (ssize_t)bytes;
+  for (uint32_t i = 0; good && i < c->count; i++)
+    good = c->changes[i].bytes && c->changes[i].bytes <= MOVE_JUMP_BYTES_MAX;
+  if (good)
+    qsort(c->changes, c->count, sizeof *c->changes, by_place);
+  else
+    problem_set(problem, "the list of changes is invalid");
+  return good;
+}
+
+static bool open_program(changer_t *c, problem_t *problem) {
+  char path[64];
+  pid_t reader;
+  if (!access_check(c->pid, &reader, problem)) return false;
+  snprintf(path, sizeof path, "/proc/%d/mem", (int)reader);
+  c->memory_fd = open(path, O_RDWR | O_CLOEXEC);
+  c->target = c->memory_fd < 0 ? NULL : target_open_process(c->pid, problem);
+  if (c->memory_fd < 0) access_explain(c->pid, errno, problem);
+  return c->target != NULL;
+}
+
+bool change_code(pid_t pid, uint64_t address, uint32_t count, change_result_t *result,
+                 problem_t *problem) {
+  changer_t c = {.pid = pid, .memory_fd = -1, .count = count};
+  bool good = open_program(&c, problem) && read_list(&c, address, problem);
+  c.outcome =
+      mmap(NULL, sizeof *c.outcome, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (c.outcome == MAP_FAILED) {
+    problem_set(problem, "out of memory");
+  } else if (good) {
+    problem_set(&c.outcome->problem, "the tracer of process %d ended early", (int)pid);
+    good = tracer_run(change_stopped, &c) && c.outcome->succeeded;
+    if (!good) *problem = c.outcome->problem;
+    *result = c.outcome->result;
+  }
+  good = good && c.outcome != MAP_FAILED;
+  if (c.outcome != MAP_FAILED) munmap(c.outcome, sizeof *c.outcome);
+  if (c.memory_fd >= 0) close(c.memory_fd);
+  target_close(c.target);
+  free(c.changes);
+  free(c.occupied);
+  return good;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * All known threads are asked to stop before the first is waited for, so that they stop together.
+ * A thread that still runs may start another: the list is read again until it has no new thread.
+ */
+#define _GNU_SOURCE
+#include "attach/stop_all.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+#include "target/stop.h"
+
+static bool is_known(const stop_all_t *all, pid_t tid) {
+  for (size_t i = all->threads.count; i-- > 0;)
+    if (all->threads.items[i].tid == tid) return true;
+  return false;
+}
+
+/* False if TID, which exists, cannot be traced. */
+static bool ask(stop_all_t *all, pid_t tid, problem_t *problem) {
+  if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/exe", (int)all->pid, (int)tid);
+    if (errno == ESRCH || readlink(path, (char[1]){0}, 1) < 0) return true; /* it has ended */
+    problem_set(problem, "thread %d cannot be stopped: a debugger or strace is attached to it",
+                (int)tid);
+    return false;
+  }
+  stopped_thread_t *thread = ARRAY_ADD(all->threads);
+  if (!thread) {
+    problem_set(problem, "out of memory");
+    return false;
+  }
+  *thread = (stopped_thread_t){.tid = tid};
+  (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+  return true;
+}
+
+/* Asks the threads that are not known yet. Sets *COUNT to their number. */
+static bool ask_new(stop_all_t *all, size_t *count, problem_t *problem) {
+  char path[64];
+  size_t before = all->threads.count;
+  bool good = true;
+  snprintf(path, sizeof path, "/proc/%d/task", (int)all->pid);
+  DIR *folder = opendir(path);
+  if (!folder) {
+    problem_set(problem, "process %d has ended", (int)all->pid);
+    return false;
+  }
+  for (const struct dirent *entry; good && (entry = readdir(folder));) {
+    pid_t tid = (pid_t)atoi(entry->d_name);
+    if (tid > 0 && !is_known(all, tid)) good = ask(all, tid, problem);
+  }
+  closedir(folder);
+  *count = all->threads.count - before;
+  return good;
+}
+
+/* Waits for the threads that were asked. One that has ended is not stopped. */
+static bool wait_for_all(stop_all_t *all, problem_t *problem) {
+  for (size_t i = 0; i < all->threads.count; i++) {
+    stopped_thread_t *thread = &all->threads.items[i];
+    if (thread->is_stopped) continue;
+    int stopped = stop_wait(thread->tid, &thread->status);
+    if (stopped == 0) {
+      problem_set(problem, "thread %d does not stop: it is in an uninterruptible wait",
+                  (int)thread->tid);
+      return false;
+    }
+    thread->is_stopped = stopped > 0 && cpu_read_regs(thread->tid, &thread->regs);
+  }
+  return true;
+}
+
+bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem) {
+  size_t count;
+  all->pid = pid;
+  do {
+    if (!ask_new(all, &count, problem) || !wait_for_all(all, problem)) return false;
+  } while (count);
+  return true;
+}
+
+static void release(stopped_thread_t *thread) {
+  bool own = thread->status >> 16 == PTRACE_EVENT_STOP;
+  if (own && cpu_is_interrupted(&thread->regs)) {
+    cpu_restart_call(&thread->regs);
+    (void)cpu_write_regs(thread->tid, &thread->regs);
+  }
+  intptr_t withheld = thread->status >> 16 ? 0 : WSTOPSIG(thread->status);
+  ptrace(PTRACE_DETACH, thread->tid, NULL, (void *)withheld);
+}
+
+void stop_all_end(stop_all_t *all) {
+  for (size_t i = 0; i < all->threads.count; i++)
+    if (all->threads.items[i].is_stopped) release(&all->threads.items[i]);
+  free(all->threads.items);
+  *all = (stop_all_t){0};
+}

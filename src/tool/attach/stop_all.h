@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stops all threads of a process. Only a tracer calls these functions (attach/tracer.h).
+ */
+#ifndef SONDE_ATTACH_STOP_ALL_H
+#define SONDE_ATTACH_STOP_ALL_H
+
+#include "attach/cpu.h"
+#include "base/array.h"
+#include "target/target.h"
+
+typedef struct stopped_thread {
+  pid_t tid;
+  int status; /* of waitpid(2) */
+  bool is_stopped;
+  cpu_regs_t regs;
+} stopped_thread_t;
+
+/* Zero it first. */
+typedef struct stop_all {
+  pid_t pid;
+  ARRAY(stopped_thread_t) threads;
+} stop_all_t;
+
+/* Stops all threads of PID, also those that start meanwhile. False with PROBLEM if one cannot be
+ * stopped. Call stop_all_end in any case. */
+bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem);
+
+/* Releases the threads. System calls that the stop interrupted start again (target/stop.h). */
+void stop_all_end(stop_all_t *all);
+
+#endif
