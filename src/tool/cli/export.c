@@ -50,9 +50,10 @@ static const cli_option_t options[] = {
      "calls: traced calls as text, a line each: depth, duration, start and name\n"
      "sarif: audited calls, for code scanners; csv: the same as a table\n"
      "xcprivacy: a draft of Apple's privacy manifest"},
-    {KEY_BY, "by", "WHAT:sample|peak|leaked|allocated|temporary",
-     "the weight: sample (CPU time); peak, leaked, allocated (bytes); temporary (calls). Default: "
-     "sample if there are samples, else peak"},
+    {KEY_BY, "by", "WHAT:sample|wait|wall|peak|leaked|allocated|temporary",
+     "the weight: sample (CPU time); wait (time off the CPU), wall (both), in nanoseconds; peak, "
+     "leaked, allocated (bytes); temporary (calls). Default: sample if there are samples, else "
+     "peak. pprof has all times, or all weights of blocks"},
     {KEY_LEAST, "least", "DURATION", "chrome-trace and calls: skip shorter calls: 10us, 1.5ms"},
     {KEY_DEPTH, "depth", "N", "chrome-trace and calls: skip calls deeper than N"},
     {KEY_BASELINE, "baseline", "FILE", "sarif: mark findings that are not in this baseline as new"},
@@ -73,6 +74,7 @@ static const cli_usage_t usage = {
     .options = options,
     .examples = {
         {"sonde export run.sonde -o run.folded", "stacks for a flame graph of CPU time"},
+        {"sonde export --by wait run.sonde -o run.folded", "for a flame graph of waits"},
         {"sonde export --by leaked run.sonde", "stacks with the bytes that were never freed"},
         {"sonde export --as pprof --by peak run.sonde -o run.pb.gz", "for 'go tool pprof'"},
         {"sonde export --as chrome-trace run.sonde -o run.json", "for ui.perfetto.dev"},
@@ -92,23 +94,37 @@ typedef struct request {
 /* the file of -o, while it is written */
 static output_t output;
 
-/* MEASURE_COUNT stands for samples. */
-static bool parse_by(const request_t *request, const samples_t *samples, measure_t *out) {
-  const char *by = request->by ? request->by : samples->ticks ? "sample" : "peak";
-  for (*out = 0; *out < MEASURE_GROWTH; ++*out)
-    if (!strcmp(by, measure_name(*out))) return true;
-  *out = MEASURE_COUNT;
-  return !strcmp(by, "sample");
+typedef enum weight { WEIGHT_BLOCKS, WEIGHT_SAMPLES, WEIGHT_WAIT, WEIGHT_WALL } weight_t;
+
+/* False: a wrong word. *MEASURE is that of blocks. */
+static bool parse_by(const request_t *request, const profile_source_t *source, weight_t *out,
+                     measure_t *measure) {
+  static const char *const words[] = {
+      [WEIGHT_SAMPLES] = "sample", [WEIGHT_WAIT] = "wait", [WEIGHT_WALL] = "wall"};
+  const char *by = request->by ? request->by : source->samples.ticks ? "sample" : "peak";
+  *out = WEIGHT_BLOCKS;
+  for (*measure = 0; *measure < MEASURE_GROWTH; ++*measure)
+    if (!strcmp(by, measure_name(*measure))) return true;
+  *measure = MEASURE_COUNT;
+  for (*out = WEIGHT_SAMPLES; *out <= WEIGHT_WALL; ++*out)
+    if (!strcmp(by, words[*out])) return true;
+  return false;
+}
+
+/* The CPU time of a sample; a usual interval if the recording does not say it. */
+static double tick_ns(const profile_source_t *source) {
+  double ns = profile_source_tick_ns(source);
+  return ns > 0 ? ns : 1e7;
 }
 
 static int write_pprof(const request_t *request, reader_t *reader, frame_names_t *names,
-                       const profile_source_t *source, bool cpu, FILE *out) {
+                       const profile_source_t *source, weight_t weight, FILE *out) {
   profile_rows_t rows;
   if (isatty(fileno(out)))
     return message_fail("a pprof profile is binary; write it to a file with -o");
   size_t size;
-  bool good = cpu ? profile_rows_cpu(&rows, &source->samples, profile_source_tick_ns(source))
-                  : profile_rows_heap(&rows, &source->replay, true);
+  bool good = weight == WEIGHT_BLOCKS ? profile_rows_heap(&rows, &source->replay, true)
+                                      : profile_rows_times(&rows, &source->times, tick_ns(source));
   uint8_t *bytes = good ? pprof_bytes(reader, names, &rows, 0, rows.rows.count, &size) : NULL;
   bool written = bytes && fwrite(bytes, 1, size, out) == size && fflush(out) == 0;
   profile_rows_free(&rows);
@@ -119,25 +135,43 @@ static int write_pprof(const request_t *request, reader_t *reader, frame_names_t
                       request->output ? request->output : "standard output", strerror(errno));
 }
 
-static int write_stacks(const request_t *request, reader_t *reader, const profile_source_t *source,
-                        FILE *out) {
-  const replay_t *replay = &source->replay;
-  const samples_t *samples = &source->samples;
-  measure_t measure;
-  if (!parse_by(request, samples, &measure))
-    return cli_wrong_use(&usage, "--by takes sample, peak, leaked, allocated or temporary");
-  if (measure == MEASURE_TEMPORARY && replay->sample_bytes)
+static int write_collapsed(const request_t *request, frame_names_t *names,
+                           const profile_source_t *source, weight_t weight, measure_t measure,
+                           FILE *out) {
+  double cpu = weight == WEIGHT_WALL ? tick_ns(source) : 0;
+  if (weight != WEIGHT_WAIT && weight != WEIGHT_WALL)
+    collapsed_write(names, &source->replay, &source->samples, measure, request->full_names, out);
+  else if (!collapsed_write_times(names, &source->times, cpu, request->full_names, out))
+    return message_fail("out of memory");
+  return CLI_DONE;
+}
+
+/* Of what was not recorded. */
+static int refuse(const request_t *request, const profile_source_t *source, weight_t weight,
+                  measure_t measure) {
+  if (measure == MEASURE_TEMPORARY && source->replay.sample_bytes)
     return message_fail(
         "'%s' has sampled blocks, so temporary allocations are unknown; record with "
         "'--malloc=all'",
         request->path);
+  if ((weight == WEIGHT_WAIT || weight == WEIGHT_WALL) && !source->times.waits)
+    return message_fail("'%s' has no waits; record with 'sonde record --wall'", request->path);
+  return CLI_DONE;
+}
+
+static int write_stacks(const request_t *request, reader_t *reader, const profile_source_t *source,
+                        FILE *out) {
+  weight_t weight;
+  measure_t measure;
+  if (!parse_by(request, source, &weight, &measure))
+    return cli_wrong_use(&usage,
+                         "--by takes sample, wait, wall, peak, leaked, allocated or temporary");
+  int status = refuse(request, source, weight, measure);
+  if (status != CLI_DONE) return status;
   frame_names_t *names = frame_names_new(reader, &request->naming.options);
   if (!names) return message_fail("out of memory");
-  int status = CLI_DONE;
-  if (request->pprof)
-    status = write_pprof(request, reader, names, source, measure == MEASURE_COUNT, out);
-  else
-    collapsed_write(names, replay, samples, measure, request->full_names, out);
+  status = request->pprof ? write_pprof(request, reader, names, source, weight, out)
+                          : write_collapsed(request, names, source, weight, measure, out);
   naming_note_missing(names);
   frame_names_free(names);
   return status;

@@ -10,11 +10,17 @@
 
 #include "analysis/malloc/aggregate.h"
 #include "analysis/samples.h"
+#include "report/exports/profile/times.h"
 #include "report/frame_names.h"
 
 /* Writes the stacks of REPLAY weighted by MEASURE, or those of SAMPLES if MEASURE is MEASURE_COUNT.
  * Names are short unless FULL. ferror(OUT) reports a write error. */
 void collapsed_write(frame_names_t *names, const replay_t *replay, const samples_t *samples,
                      measure_t measure, bool full, FILE *out);
+
+/* Writes the waits of TIMES in nanoseconds, each below a frame "[wait: CALL]"; with CPU the time on
+ * a CPU, too. The largest weight comes first. False: out of memory. */
+bool collapsed_write_times(frame_names_t *names, const profile_times_t *times, double tick_ns,
+                           bool full, FILE *out);
 
 #endif

@@ -4,12 +4,15 @@
  */
 #include "report/exports/profile/pprof.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "report/exports/profile/gzip.h"
 #include "report/exports/profile/messages.h"
 #include "report/exports/profile/pprof.pb-c.h"
 #include "report/exports/profile/tables.h"
+
+enum { LABELS_MAX = 4, CAUSE_MAX = 352 };
 
 typedef struct profile {
   const profile_rows_t *rows;
@@ -82,6 +85,46 @@ static bool put_locations(profile_t *p) {
   return true;
 }
 
+/* ---- labels ------------------------------------------------------------------------------- */
+
+/* Of the thread that had the number first; "": unknown. */
+static const char *thread_name(const profile_t *p, uint32_t tid) {
+  size_t count;
+  const record_thread_t *threads = reader_threads(p->tables.reader, &count);
+  for (size_t i = 0; i < count; i++)
+    if (threads[i].tid == tid) return threads[i].name;
+  return "";
+}
+
+/* TEXT, or if it is NULL the NUMBER. An empty text is no label. */
+static void add_label(profile_t *p, Sonde__Pprof__Sample *s, const char *key, const char *text,
+                      uint32_t number) {
+  if (text && !*text) return;
+  Sonde__Pprof__Label *label = s->label[s->n_label++];
+  label->key = profile_string(&p->tables, key);
+  label->text = text ? profile_string(&p->tables, text) : 0;
+  label->num = number;
+}
+
+/* "futex lock", "read pipe", "blocked". */
+static void add_cause(profile_t *p, Sonde__Pprof__Sample *s, const profile_time_t *of) {
+  char cause[CAUSE_MAX];
+  snprintf(cause, sizeof cause, "%s%s%s", *of->call ? of->call : "blocked", *of->what ? " " : "",
+           of->what);
+  add_label(p, s, "cause", cause, 0);
+}
+
+static bool put_labels(profile_t *p, Sonde__Pprof__Sample *s, const profile_time_t *of) {
+  (void)NEW_MESSAGES(&p->pool, Sonde__Pprof__Label, sonde__pprof__label__init, LABELS_MAX,
+                     s->label);
+  if (p->pool.failed) return false;
+  add_label(p, s, "thread", thread_name(p, of->tid), 0);
+  add_label(p, s, "tid", NULL, of->tid);
+  add_label(p, s, "phase", of->phase, 0);
+  if (of->call) add_cause(p, s, of);
+  return !p->tables.failed;
+}
+
 /* ---- samples ------------------------------------------------------------------------------ */
 
 static bool put_samples(profile_t *p) {
@@ -99,6 +142,8 @@ static bool put_samples(profile_t *p) {
     s[i].n_location_id = stack->depth;
     s[i].value = p->rows->rows.items[p->from + i].values;
     s[i].n_value = p->rows->type_count;
+    const profile_time_t *of = p->rows->rows.items[p->from + i].of;
+    if (of && !put_labels(p, &s[i], of)) return false;
   }
   p->message.n_sample = count;
   return true;
@@ -120,6 +165,7 @@ static bool put_types(profile_t *p) {
   for (unsigned i = 0; i < r->type_count; i++)
     if (!put_type(p, &r->types[i], &types[i])) return false;
   p->message.n_sample_type = r->type_count;
+  if (r->drop_frames) p->message.drop_frames = profile_string(&p->tables, r->drop_frames);
   if (r->default_type) p->message.default_sample_type = profile_string(&p->tables, r->default_type);
   if (!r->period_type.type) return true;
   p->message.period_type = &types[r->type_count];
@@ -130,6 +176,7 @@ static bool put_types(profile_t *p) {
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 static bool collect(profile_t *p) {
+  profile_program(&p->tables);
   p->stacks = pool_array(&p->pool, p->to - p->from, sizeof *p->stacks);
   for (size_t i = p->from; p->stacks && i < p->to; i++)
     p->stacks[i - p->from] = profile_stack(&p->tables, p->rows->rows.items[i].stack);

@@ -3,10 +3,16 @@
 
 #include <string.h>
 
+/* Functions that allocate for their callers. */
+#define ALLOCATORS                                                                                 \
+  "operator new.*|malloc|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|"       \
+  "p?valloc"
+
 static bool add(profile_rows_t *r, uint32_t stack, const int64_t *values) {
   profile_row_t *row = ARRAY_ADD(r->rows);
   if (!row) return false;
   row->stack = stack;
+  row->of = NULL;
   memcpy(row->values, values, r->type_count * sizeof *values);
   return true;
 }
@@ -31,11 +37,32 @@ bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, double tick
   return true;
 }
 
+bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, double tick_ns) {
+  *out = (profile_rows_t){.name = "process_cpu", .period = (int64_t)tick_ns};
+  add_type(out, "samples", "count");
+  add_type(out, "cpu", "nanoseconds");
+  if (times->waits) add_type(out, "waits", "count");
+  if (times->waits) add_type(out, "wait", "nanoseconds");
+  out->period_type = out->types[1];
+  out->default_type = times->ticks || !times->waits ? "cpu" : "wait";
+  for (size_t i = 0; i < times->count; i++) {
+    const profile_time_t *t = &times->items[i];
+    int64_t values[4] = {0}, *of = t->call ? values + 2 : values;
+    of[0] = (int64_t)t->samples;
+    of[1] = (int64_t)(t->call ? (double)t->wait_ns : (double)t->samples * tick_ns);
+    if (!add(out, t->stack, values)) return false;
+    out->rows.items[out->rows.count - 1].of = t;
+  }
+  return true;
+}
+
 bool profile_rows_heap(profile_rows_t *out, const replay_t *replay, bool peak) {
   static const profile_type_t types[] = {{"alloc_objects", "count"}, {"alloc_space", "bytes"},
                                          {"inuse_objects", "count"}, {"inuse_space", "bytes"},
                                          {"peak_objects", "count"},  {"peak_space", "bytes"}};
-  *out = (profile_rows_t){.name = "memory", .default_type = peak ? "peak_space" : "inuse_space"};
+  *out = (profile_rows_t){.name = "memory",
+                          .default_type = peak ? "peak_space" : "inuse_space",
+                          .drop_frames = ALLOCATORS};
   for (int i = 0; i < (peak ? 6 : 4); i++)
     add_type(out, types[i].type, types[i].unit);
   if (replay->sample_bytes) {

@@ -9,6 +9,7 @@
 #include "analysis/samples.h"
 #include "analysis/wall.h"
 #include "base/array.h"
+#include "report/exports/profile/times.h"
 
 enum { PROFILE_TYPES_MAX = 6 };
 
@@ -17,7 +18,8 @@ typedef struct profile_type {
 } profile_type_t;
 
 typedef struct profile_row {
-  uint32_t stack; /* of the recording */
+  uint32_t stack;           /* of the recording */
+  const profile_time_t *of; /* thread, cause and phase, as labels; NULL: none */
   int64_t values[PROFILE_TYPES_MAX];
 } profile_row_t;
 
@@ -28,12 +30,17 @@ typedef struct profile_rows {
   profile_type_t period_type; /* of the sampled events; type NULL: none */
   int64_t period;
   const char *default_type; /* NULL: none */
+  const char *drop_frames;  /* a regular expression of functions that are not shown; NULL: none */
   ARRAY(profile_row_t) rows;
 } profile_rows_t;
 
 /* CPU samples: their count and, unless TICK_NS is 0, the CPU time, with TICK_NS for each. False:
  * out of memory. */
 bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, double tick_ns);
+
+/* CPU time and waits with labels: of both, samples and nanoseconds. Recordings without waits have
+ * no types of them. TIMES must outlive the rows. */
+bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, double tick_ns);
 
 /* Blocks and bytes: allocated, in use at the end and, if PEAK is set, in use at the peak. */
 bool profile_rows_heap(profile_rows_t *out, const replay_t *replay, bool peak);

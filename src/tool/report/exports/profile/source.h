@@ -9,11 +9,13 @@
 #include "analysis/malloc/replay.h"
 #include "analysis/samples.h"
 #include "analysis/wall.h"
+#include "report/exports/profile/times.h"
 
 typedef struct profile_source {
   samples_t samples; /* most ticks first */
   cpu_time_t cpu_time;
   wall_t wall; /* ranked */
+  profile_times_t times;
   replay_t replay;
 } profile_source_t;
 

@@ -122,6 +122,22 @@ static uint32_t mapping_of(profile_tables_t *t, const record_image_t *image) {
   return *known = (uint32_t)t->mappings.count;
 }
 
+void profile_program(profile_tables_t *t) {
+  size_t count;
+  const record_image_t *images = reader_images(t->reader, &count);
+  const char *program = reader_argument(t->reader, 0);
+  for (size_t i = 0; program && i < count; i++)
+    if (!strcmp(images[i].path, program)) {
+      (void)mapping_of(t, &images[i]);
+      return;
+    }
+  if (!program) return;
+  const profile_mapping_t mapping = {.file = profile_string(t, program), .build_id = ""};
+  profile_mapping_t *added = ARRAY_ADD(t->mappings);
+  t->failed |= !added;
+  if (added) *added = mapping;
+}
+
 static bool are_equal(const profile_tables_t *t, const profile_location_t *a,
                       const profile_location_t *b) {
   return a->address == b->address && a->mapping == b->mapping && a->line_count == b->line_count &&

@@ -62,4 +62,8 @@ void profile_tables_free(profile_tables_t *tables);
 uint32_t profile_string(profile_tables_t *tables, const char *text);
 uint32_t profile_stack(profile_tables_t *tables, uint32_t stack);
 
+/* Adds the program's image: viewers take the first mapping for the program. Without the image it is
+ * a name. */
+void profile_program(profile_tables_t *tables);
+
 #endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "report/exports/profile/times.h"
+
+#include "analysis/samples.h"
+#include "base/array.h"
+#include "reader/body.h"
+
+enum { CALL_MAX = 64, WHAT_MAX = 256 };
+
+static uint64_t hash_of(const profile_time_t *s) {
+  uint64_t hash = hash_pair((uint64_t)s->stack << 32 | s->tid, s->call != NULL);
+  if (s->call) hash = hash_text(hash_text(hash, s->call), s->what);
+  return hash_number(hash_text(hash, s->phase));
+}
+
+static uint64_t hash_of_item(const void *stacks, size_t i) {
+  return hash_of(&((const profile_times_t *)stacks)->items[i]);
+}
+
+static bool is_same(const profile_time_t *a, const profile_time_t *b) {
+  if (a->stack != b->stack || a->tid != b->tid || !a->call != !b->call) return false;
+  if (a->call && (strcmp(a->call, b->call) != 0 || strcmp(a->what, b->what) != 0)) return false;
+  return !strcmp(a->phase, b->phase);
+}
+
+static const char *copy_of(profile_times_t *t, const char *text) {
+  return texts_add(&t->texts, (const uint8_t *)text, strlen(text));
+}
+
+static bool add(profile_times_t *t, profile_time_t stack) {
+  uint32_t *slot;
+  stack.phase = t->phase ? t->phase : "";
+  if (!hash_reserve(&t->index, t->count, hash_of_item, t)) return false;
+  HASH_FIND(&t->index, hash_of(&stack), slot) {
+    profile_time_t *there = &t->items[*slot - 1];
+    if (!is_same(there, &stack)) continue;
+    there->samples += stack.samples;
+    there->wait_ns += stack.wait_ns;
+    return true;
+  }
+  if (stack.call) {
+    stack.call = copy_of(t, stack.call);
+    stack.what = copy_of(t, stack.what);
+    if (!stack.call || !stack.what) return false;
+  }
+  if (!ARRAY_GROW(t->items, t->count, t->capacity)) return false;
+  t->items[t->count++] = stack;
+  *slot = (uint32_t)t->count;
+  return true;
+}
+
+static bool add_sample(profile_times_t *t, const record_event_t *event) {
+  const record_thread_t *thread = reader_thread(t->reader, event->stream);
+  uint64_t ticks = sample_ticks(event);
+  t->ticks += ticks;
+  return add(t, (profile_time_t){
+                    .stack = event->stack, .tid = thread ? thread->tid : 0, .samples = ticks});
+}
+
+static void cut(char *out, size_t size, const uint8_t *bytes, uint64_t n) {
+  if (n >= size) n = size - 1;
+  memcpy(out, bytes, n);
+  out[n] = 0;
+}
+
+static bool add_wait(profile_times_t *t, const record_event_t *event) {
+  body_t b = {event->body, event->body + event->body_size, false};
+  wall_period_t p = wall_period(&b);
+  char call[CALL_MAX], what[WHAT_MAX] = "lock";
+  if (b.truncated) return true;
+  cut(call, sizeof call, p.call, p.call_size);
+  if (!p.is_mutex) cut(what, sizeof what, p.what, p.what_size);
+  t->waits += p.samples;
+  return add(t, (profile_time_t){.stack = p.stack,
+                                 .tid = p.tid,
+                                 .call = call,
+                                 .what = what,
+                                 .samples = p.samples,
+                                 .wait_ns = p.ns});
+}
+
+static bool begin_phase(profile_times_t *t, const record_event_t *event) {
+  const char *name;
+  size_t size = body_text(event, &name);
+  t->phase = texts_add(&t->texts, (const uint8_t *)name, size);
+  return t->phase != NULL;
+}
+
+bool profile_times_add(profile_times_t *t, const record_event_t *event) {
+  if (event->kind == EVENT_SAMPLE) return add_sample(t, event);
+  if (event->kind != EVENT_EXTENDED) return true;
+  if (event->subtype == EXTENDED_WALL) return add_wait(t, event);
+  return event->subtype != EXTENDED_MARKER || begin_phase(t, event);
+}
+
+static const wall_thread_t *thread_of(const wall_t *wall, uint32_t tid) {
+  for (size_t i = 0; i < wall->thread_count; i++)
+    if (wall->threads[i].tid == tid) return &wall->threads[i];
+  return NULL;
+}
+
+void profile_times_finish(profile_times_t *t, const wall_t *wall) {
+  for (size_t i = 0; i < t->count; i++) {
+    profile_time_t *s = &t->items[i];
+    const wall_thread_t *of = s->call ? thread_of(wall, s->tid) : NULL;
+    if (of && of->sampled_ns)
+      s->wait_ns = (uint64_t)((double)s->wait_ns / (double)of->sampled_ns * (double)of->blocked_ns);
+  }
+}
+
+void profile_times_free(profile_times_t *t) {
+  free(t->items);
+  hash_free(&t->index);
+  texts_free(&t->texts);
+}
