@@ -262,11 +262,13 @@ def children_are_recorded_too():
     subprocess.run(["kill", str(rows[0]["pid"])], check=False)
 
 
-def the_sensors_of_the_agent_are_refused():
+def what_a_running_process_cannot_have_is_refused():
     with _start() as running:
-        for option in "--malloc", "--trace", "--audit", "--coverage":
+        for option in "--trace", "--audit", "--coverage":
             done = try_sonde("record", "-p", running.pid, option)
-            assert done.returncode == 2 and "needs the agent" in done.stderr, done
+            assert done.returncode == 2 and "does not work in a running process" in done.stderr, done
+        done = try_sonde("record", "-p", running.pid, "--malloc", "--follow")
+        assert done.returncode == 2 and "leave out --follow" in done.stderr, done
         done = try_sonde("record", "-p", running.pid, "--", "true")
         assert done.returncode == 2 and "a command cannot be run" in done.stderr, done
         path = fresh()

@@ -79,6 +79,10 @@ void *os_map_at(uint64_t address, size_t size);
  * returns true, all threads have done so. Returns false if the kernel cannot do this. */
 bool os_sync_code(void);
 
+/* Moves the mapping AT, of SIZE bytes, over the mapping PLACE, at once for other threads. Returns
+ * PLACE; NULL on failure, with AT unmapped. Linux only. */
+void *os_map_over(void *place, void *at, size_t size);
+
 /* Maps SIZE bytes of code, which only the kernel can write (os_own_memory_open). They are not in
  * the list of own mappings. NULL on failure. Linux only. */
 void *os_map_code(size_t size);

@@ -97,6 +97,7 @@ int writer_attach(const settings_t *s) {
     if (g != writer_global) os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
+  if (g->left && (control = os_map_over(g->left, control, SHM_BYTES)) == NULL) return SONDE_ENOMEM;
   g->exec_index = __atomic_add_fetch(&control->exec_index, 1, __ATOMIC_ACQ_REL);
   if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);

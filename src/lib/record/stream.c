@@ -189,16 +189,24 @@ bool writer_quiesce(uint64_t timeout_ns) {
   return true;
 }
 
+/* A thread may be about to read the mode through its state, so the state and the shared buffers
+ * stay as they are, but for the streams: they continue in another recording. */
+static void leave_streams(writer_t *w) {
+  for (int i = 0; i < WRITER_LEVELS; i++) {
+    init_stream(&w->events[i], w, CHUNK_EVENTS);
+    init_stream(&w->tables[i], w, CHUNK_TABLES);
+    if (w->more[i]) init_stream(w->more[i], w, CHUNK_EVENTS);
+  }
+}
+
 bool writer_leave_program(uint64_t timeout_ns) {
   writer_global_t *g = writer_global;
   if (!g || !g->control) return true;
   if (!writer_quiesce(timeout_ns)) return false;
   if (g->file_fd >= 0) os_close(g->file_fd);
-  for (writer_t *w = g->writers, *next; w; w = next) {
-    next = w->next;
-    memset(w, 0, sizeof *w);
-  }
-  memset(g, 0, sizeof *g);
+  for (writer_t *w = g->writers; w; w = w->next)
+    leave_streams(w);
+  *g = (writer_global_t){.file_fd = -1, .left = g->control, .writers = g->writers};
   return true;
 }
 

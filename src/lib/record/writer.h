@@ -179,9 +179,10 @@ static ALWAYS_INLINE void writer_leave(stream_t *stream) {
 /* Records the new NAME of thread TID, any thread of the process, for each of its streams. */
 void writer_thread_renamed(pid_t tid, const char *name);
 
-/* The recording ends for this process, which continues. The mode is 0. Returns false if a thread is
- * still in an event after TIMEOUT_NS. The shared buffers stay mapped, since a thread may be about
- * to read the mode. */
+/* The recording ends for this process, which continues and may get another one by writer_start. The
+ * mode is 0. Returns false if a thread is still in an event after TIMEOUT_NS. The shared buffers
+ * stay mapped, since a thread may be about to read the mode; those of the next recording take their
+ * place. */
 bool writer_leave_program(uint64_t timeout_ns);
 
 /* The calling thread records nothing until writer_unmute, which takes the returned value. */
@@ -220,6 +221,7 @@ typedef struct writer_global {
   uint32_t exec_index;
   uint32_t requests_seen;
   bool fork_tried;                  /* writer_on_fork was called */
+  shm_control_t *left;              /* of the last recording that ended by writer_leave_program */
   writer_t *writers;                /* all that exist, also of ended threads */
   writer_t *reclaim_next;           /* where the search for an ended thread's state continues */
   uint64_t free_slots[SHM_CLASSES]; /* tag << 32 | page; 0 none */

@@ -17,7 +17,6 @@
 
 #define STACK_BYTES_MAX (UINT64_C(8) << 20) /* of one stack: the usual limit of a main thread */
 #define CHUNK_BYTES     (64u << 10)
-#define RED_ZONE        128u /* x86-64 psABI 3.2.2 */
 #define AGAIN_US        1000u
 
 typedef struct scan {
@@ -30,12 +29,14 @@ typedef struct scan {
 
 static bool is_in(const scan_t *s, uint64_t value) { return value - s->start < s->end - s->start; }
 
-/* True if the stack from SP up refers to the object, or cannot be read. */
+/* True if the stack from SP up refers to the object, or cannot be read. The red zone below SP is of
+ * a function that calls nothing, so it has no return address; what is there may be left over from
+ * the agent. */
 static bool stack_refers(const scan_t *s, uint64_t sp) {
   static uint64_t words[CHUNK_BYTES / 8];
   const mapping_t *mapping = maps_find(&s->target->maps, sp);
   if (!mapping) return true; /* of a new thread */
-  uint64_t at = (sp & ~(uint64_t)7) - RED_ZONE, end = mapping->end;
+  uint64_t at = sp & ~(uint64_t)7, end = mapping->end;
   if (at < mapping->start) at = mapping->start;
   if (end - at > STACK_BYTES_MAX) end = at + STACK_BYTES_MAX;
   for (uint64_t size; at < end; at += size) {

@@ -91,9 +91,8 @@ static int read_process(reader_t *r, body_t *b) {
 }
 
 static bool is_agent(const char *path) {
-  static const char name[] = "libsonde-agent.so";
-  const char *slash = strrchr(path, '/');
-  return !strcmp(slash ? slash + 1 : path, name);
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  return !strcmp(name, "libsonde-agent.so") || !strcmp(name, "libsonde-attached.so");
 }
 
 static int read_image(reader_t *r, body_t *b) {

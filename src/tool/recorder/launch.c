@@ -18,7 +18,7 @@
 #include "recorder/recorder.h"
 
 /* The agent is in a folder of its own when installed, and in ../lib from the build's bin. */
-bool launch_find_agent(char *out, size_t size) {
+static bool find_library(const char *name, char *out, size_t size) {
   char self[PATH_MAX], resolved[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return false;
@@ -29,10 +29,18 @@ bool launch_find_agent(char *out, size_t size) {
   static const char *const places[] = {SONDE_AGENT_FOLDER, "../lib", "."};
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     char path[2 * PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s/libsonde-agent.so", self, places[i]);
+    snprintf(path, sizeof path, "%s/%s/%s", self, places[i], name);
     if (realpath(path, resolved) && snprintf(out, size, "%s", resolved) < (int)size) return true;
   }
   return false;
+}
+
+bool launch_find_agent(char *out, size_t size) {
+  return find_library("libsonde-agent.so", out, size);
+}
+
+bool launch_find_attached(char *out, size_t size) {
+  return find_library("libsonde-attached.so", out, size);
 }
 
 /* ---- in the child ------------------------------------------------------------------------- */

@@ -24,6 +24,9 @@ typedef struct launch {
 /* The path of libsonde-agent.so, found from the command's own path. False if it does not exist. */
 bool launch_find_agent(char *out, size_t size);
 
+/* The path of libsonde-attached.so, as launch_find_agent. */
+bool launch_find_attached(char *out, size_t size);
+
 /* Forks the child. With TRACED, another process may trace the child until it has its settings
  * (Yama). False with errno. */
 bool launch_fork(launch_t *launch, char **command, const char *agent, bool traced);

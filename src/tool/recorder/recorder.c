@@ -26,6 +26,7 @@
 #include "recorder/monitors.h"
 #include "recorder/networks.h"
 #include "recorder/notes.h"
+#include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/outside/observed.h"
 #include "recorder/preload_check.h"
 #include "recorder/process_facts.h"
@@ -89,6 +90,9 @@ static void default_path(char *out, size_t size, const char *command, pid_t pid)
   snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
 }
 
+/* Whether a running process gets the agent. */
+static bool needs_agent(const recorder_options_t *o) { return o->mode & ATTACHED_MODES; }
+
 static bool create_recording(recorder_t *s, const char *command, int policy_fd) {
   const recorder_options_t *o = s->options;
   char error[PATH_MAX + 64];
@@ -101,7 +105,11 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
     message_note("removed %u recording%s of '%s' that had not been finished for a day", old,
                  old == 1 ? "" : "s", command);
   if (!replace_open(&s->output, s->path, !o->output, o->force, o->follow)) return false;
-  uint32_t mode = o->mode | (s->observed ? RECORD_FROM_OUTSIDE : 0);
+  uint32_t mode = o->mode;
+  if (s->observed && needs_agent(o))
+    mode &= ~(uint32_t)RECORD_ANY_BLOCKS; /* until the agent is complete */
+  else if (s->observed)
+    mode |= RECORD_FROM_OUTSIDE;
   if (recording_create_in(&s->recording, s->output.fd, s->path, (uint32_t)s->child.pid, mode,
                           o->sample_bytes, o->limit_bytes, error, sizeof error) < 0) {
     output_discard(&s->output);
@@ -430,26 +438,61 @@ int recorder_run(char **command, const recorder_options_t *o) {
 
 /* ---- a running process -------------------------------------------------------------------- */
 
-static void record_observed(recorder_t *s) {
-  char command[PATH_MAX], *words[] = {command, NULL};
-  control_open(&s->control, &s->recording, s->path, s->child.pid);
-  process_facts_command(s->child.pid, command, sizeof command);
-  make_settings(s, words);
+/* Blocks are recorded once every slot is hooked: all earlier ones are then known as such. */
+static bool attach(recorder_t *s, problem_t *problem) {
+  if (!attached_load(&s->control, s->settings, problem)) return false;
+  if (recording_set_mode(&s->recording, s->options->mode, s->options->sample_bytes) == 0)
+    return true;
+  problem_t ignored;
+  (void)attached_unload(&s->control, &ignored);
+  problem_set(problem, "the recording cannot be written");
+  return false;
+}
+
+static void detach(recorder_t *s) {
+  if (observed_has_ended(s->observed)) return;
+  problem_t problem;
+  (void)recording_set_mode(&s->recording, 0, 0);
+  if (!attached_unload(&s->control, &problem)) message_note("%s", problem.text);
+}
+
+/* Returns whether the recording is kept. */
+static bool observe(recorder_t *s, bool attached) {
   observed_begin(s->recording.control);
   (void)output_commit(&s->output);
-  message_note("recording process %d (%s) from outside; Ctrl-C ends the recording",
-               (int)s->child.pid, s->observed->name);
+  message_note("recording process %d (%s) %s; Ctrl-C ends the recording", (int)s->child.pid,
+               s->observed->name, attached ? "with the agent in it" : "from outside");
   if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
   int status = monitor(s);
+  if (attached) detach(s);
   int finished = recording_finish(&s->recording, status);
   bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
   if (s->control.follow) follow_leave(&s->follow);
   list_processes(s, is_kept);
+  return is_kept;
+}
+
+/* Returns 0, or MESSAGE_FAILED after a message. */
+static int record_observed(recorder_t *s) {
+  char command[PATH_MAX], *words[] = {command, NULL};
+  bool attaches = needs_agent(s->options);
+  problem_t problem;
+  control_open(&s->control, &s->recording, s->path, s->child.pid);
+  process_facts_command(s->child.pid, command, sizeof command);
+  make_settings(s, words);
+  bool good = !attaches || attach(s, &problem), is_kept = false;
+  if (good) {
+    is_kept = observe(s, attaches);
+  } else {
+    output_discard(&s->output);
+    (void)message_fail("cannot attach to process %d: %s", (int)s->child.pid, problem.text);
+  }
   processes_free(&s->processes);
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
-  tell_end(s, is_kept);
+  if (good) tell_end(s, is_kept);
+  return good ? 0 : MESSAGE_FAILED;
 }
 
 int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
@@ -468,7 +511,7 @@ int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
   observed_take_signals(&s.waiting);
   (void)signal(SIGXFSZ, SIG_IGN);
   bool created = create_recording(&s, observed.name, -1);
-  if (created) record_observed(&s);
+  int status = created ? record_observed(&s) : MESSAGE_FAILED;
   observed_close(&observed);
-  return created ? 0 : MESSAGE_FAILED;
+  return status;
 }

@@ -83,9 +83,10 @@ typedef struct recorder_options {
  * it once, before any other thread exists. */
 int recorder_run(char **command, const recorder_options_t *options);
 
-/* Records the running process PID from outside for SECONDS, 0: until it ends or a signal ends the
- * recording. Only the mode bits RECORD_SAMPLES and RECORD_STALLS are possible. Prints errors and
- * notes. Returns 0, or MESSAGE_FAILED. Call it as recorder_run. */
+/* Records the running process PID for SECONDS, 0: until it ends or a signal ends the recording.
+ * RECORD_SAMPLES and RECORD_STALLS are recorded from outside. For ATTACHED_MODES
+ * (monitor/outside/attached.h) the agent is loaded into the process. Other mode bits are not
+ * possible. Prints errors and notes. Returns 0, or MESSAGE_FAILED. Call it as recorder_run. */
 int recorder_observe(pid_t pid, long seconds, const recorder_options_t *options);
 
 #endif

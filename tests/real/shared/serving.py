@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Servers under load that are recorded from outside, again and again, beside a twin that is not recorded: no
-request fails, and the process has afterwards what it had before."""
+"""Servers under load that are recorded again and again, from outside or with the agent, beside a twin that is not
+recorded: no request fails, and the process has afterwards what it had before."""
 import hashlib
 import os
 import pathlib
@@ -140,6 +140,25 @@ class Server:
         return len(os.listdir(f"/proc/{self.pid}/fd")), len(os.listdir(f"/proc/{self.pid}/task")), mapped
 
 
+def _attach(server, number, seconds):
+    """One recording by the agent, which leaves no descriptor, thread or mapping. Every fifth ends by SIGKILL of the
+    recorder; the next agent replaces the one that stays."""
+    path = fresh()
+    words = [SONDE, "record", "-p", str(server.pid), "--malloc=all", "-o", path]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as recorder:
+        said = recorder.stderr.readline()
+        assert "with the agent in it" in said, said
+        time.sleep(seconds)
+        recorder.send_signal(signal.SIGKILL if number % 5 == 3 else signal.SIGINT)
+        said = recorder.stderr.read()
+        recorder.wait(TIMEOUT_SECONDS)
+    if number % 5 != 3:
+        assert recorder.returncode == 0, (recorder.returncode, said)
+        assert report(path, "malloc")["malloc"]["allocated"]["blocks"], said
+    if os.path.exists(path):
+        os.unlink(path)
+
+
 def _cycle(server, number, no_perf, seconds):
     """One recording: sampled by the kernel, sampled by stops, or ended by SIGKILL of the recorder."""
     path = fresh()
@@ -156,7 +175,12 @@ def _cycle(server, number, no_perf, seconds):
         os.unlink(path)
 
 
-def record_again_and_again(name, cycles, seconds=0.5):
+def _resident_kb(server):
+    with open(f"/proc/{server.pid}/status", encoding="utf-8") as status:
+        return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+
+
+def record_again_and_again(name, cycles, seconds=0.5, agent=False):
     """Returns a line of figures. Fails if a request failed or the process has changed."""
     if not shutil.which(SERVICES[name][0](1, WORK)[0]):
         return None
@@ -166,13 +190,17 @@ def record_again_and_again(name, cycles, seconds=0.5):
         server.requests = twin.requests = 0
         server.longest = twin.longest = 0.0
         for number in range(cycles):
-            _cycle(server, number, no_perf, seconds)
+            if agent:
+                _attach(server, number, seconds)
+            else:
+                _cycle(server, number, no_perf, seconds)
             assert not server.failures and not twin.failures, (number, server.failures, twin.failures)
             assert server.process.poll() is None, (number, server.process.returncode)
         assert server.counts() == before, (before, server.counts())
         assert server.code() == code, "code has changed"
         assert len(os.listdir(f"/proc/{server.pid}/fd")) == before[0]
         line = (f"{name}: {cycles} recordings, {server.requests} requests, 0 failed, longest "
-                f"{1000 * server.longest:.0f} ms; twin {twin.requests}, longest {1000 * twin.longest:.0f} ms")
+                f"{1000 * server.longest:.0f} ms; twin {twin.requests}, longest {1000 * twin.longest:.0f} ms; resident "
+                f"{_resident_kb(server)} KB, twin {_resident_kb(twin)} KB")
     assert not server.failures and not twin.failures, (server.failures, twin.failures)
     return line

@@ -22,6 +22,7 @@
 #include "os/os.h"
 #include "record/definitions.h"
 #include "record/writer.h"
+#include "sensor/malloc/live.h"
 #include "sensor/sensor.h"
 
 #define PATIENCE_NS UINT64_C(5000000000)
@@ -65,10 +66,14 @@ static bool claim_entry(pid_t tid, uint64_t identity, void *control) {
 
 static bool make_tables(void) { return frame_table_init() && stack_table_init(); }
 
+static int stop(attach_block_t *block);
+
 static int start(attach_block_t *block) {
   static char path[ATTACH_PATH_MAX];
   memcpy(path, block->path, sizeof path - 1);
-  if (is_started) return refuse(block, EBUSY, "the agent is already at work");
+  if (is_started && writer_has_recorder(writer_control()))
+    return refuse(block, EBUSY, "the agent is already at work");
+  if (is_started && stop(block) < 0) return -EBUSY; /* its recorder was killed */
   if (arch_on_valgrind()) return refuse(block, ENOTSUP, "valgrind executes the program");
   if (seccomp_is_unknown())
     return refuse(block, EPERM, "the program has a seccomp filter, which may forbid system calls");
@@ -109,6 +114,7 @@ static int stop(attach_block_t *block) {
   sensor_leave();
   if (!writer_leave_program(PATIENCE_NS))
     return refuse(block, EBUSY, "a thread has been in the agent for 5 s");
+  live_table_unmap();
   is_started = false;
   return 0;
 }

@@ -127,6 +127,16 @@ void os_unmap(void *address, size_t size) {
   unmap(address, size);
 }
 
+void *os_map_over(void *place, void *at, size_t size) {
+  const int flags = 3; /* MREMAP_MAYMOVE | MREMAP_FIXED */
+  if (call5(mremap, at, size, size, flags, place) != (long)place) {
+    os_unmap(at, size);
+    return NULL;
+  }
+  remove_from_list((uint64_t)(uintptr_t)at);
+  return place;
+}
+
 bool os_wipe_on_fork(void *address, size_t size) {
   return call3(madvise_wipe, address, size, MADV_WIPEONFORK) == 0;
 }

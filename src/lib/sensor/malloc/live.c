@@ -35,6 +35,12 @@ void live_table_forget(void) {
   memset(choices, 0, sizeof choices);
 }
 
+void live_table_unmap(void) {
+  for (uint32_t level = 0; level < LIVE_LEVELS; level++)
+    if (levels[level]) os_unmap(levels[level], live_level_bytes(level));
+  live_table_forget();
+}
+
 static live_bucket_t *map_level(const shm_control_t *c, uint32_t level) {
   int fd = writer_open_of_recorder(c, c->live_fd);
   if (fd < 0) return NULL;

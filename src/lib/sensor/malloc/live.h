@@ -38,4 +38,7 @@ void live_table_empty(shm_control_t *control);
 /* Forgets the table of an earlier recording. The process must have one thread. */
 void live_table_forget(void);
 
+/* Unmaps the table and forgets it. No thread may be in an event. */
+void live_table_unmap(void);
+
 #endif

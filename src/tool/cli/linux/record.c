@@ -94,9 +94,10 @@ static const cli_option_t options[] = {
      "does; the exit status is the command's nevertheless"},
     CLI_GROUP("a running program"),
     {'p', "pid", "PID",
-     "record the running process PID from outside: nothing is\n"
-     "loaded into it. Possible are --sample, --wall, --stall\n"
-     "and --cpu; the default is --sample --wall --stall"},
+     "record the running process PID. --sample, --wall,\n"
+     "--stall and --cpu work from outside; the default is\n"
+     "--sample --wall --stall. --malloc loads the agent into\n"
+     "the process, and removes it at the end of the recording"},
     {KEY_SECONDS, "seconds", "N",
      "with -p: record for N seconds. Otherwise Ctrl-C or the\n"
      "end of the process ends the recording"},
@@ -123,7 +124,7 @@ static const cli_usage_t usage = {
         {"sonde record --trace='sqlite3!*' -- sqlite3 test.db .dump",
          "records every call of the program's own functions"},
         {"sonde record --leaks -- ./batch", "finds what is leaked when the program exits"},
-        {"sonde record -p 1234 --seconds 30", "records what process 1234 does, from outside"}}};
+        {"sonde record -p 1234 --malloc --seconds 30", "records what process 1234 allocates"}}};
 
 typedef struct parsed {
   recorder_options_t options;
@@ -259,17 +260,16 @@ static bool complete(parsed_t *p) {
 static const char *refuse_outside(const parsed_t *p, int rest_count) {
   const recorder_options_t *o = &p->options;
   if (rest_count) return "-p PID records a running process; a command cannot be run with it";
-  if (o->mode & SENSOR_MODE_malloc)
-    return "--malloc needs the agent, which is loaded when a program starts; start it with "
-           "'sonde record --malloc -- COMMAND'";
+  if (o->follow && o->mode & SENSOR_MODE_malloc)
+    return "with -p, --malloc loads the agent into one process; leave out --follow";
   if (o->mode & SENSOR_MODE_trace)
-    return "--trace needs the agent, which is loaded when a program starts; start it with "
+    return "--trace does not work in a running process yet; start it with "
            "'sonde record --trace -- COMMAND'";
   if (o->mode & SENSOR_MODE_audit || o->coverage || p->audit_depth)
-    return "--audit needs the agent, which is loaded when a program starts; start it with "
+    return "--audit does not work in a running process yet; start it with "
            "'sonde record --audit -- COMMAND'";
   if (o->leaks)
-    return "--leaks needs the agent, which is loaded when a program starts; start it with "
+    return "--leaks does not work in a running process yet; start it with "
            "'sonde record --leaks -- COMMAND'";
   if (o->jit) return "--jit sets the environment of a command; -p records a running process";
   return NULL;

@@ -85,6 +85,7 @@
     MAP_PRIVATE | MAP_ANONYMOUS | MAP_EXACTLY, -1)                                                 \
   X(mmap_code, SYS_mmap, "gates of an attached agent", 0, ANY, PROT_READ | PROT_EXEC,              \
     MAP_PRIVATE | MAP_ANONYMOUS, -1)                                                               \
+  X(mremap, SYS_mremap, "the next recording of an attached agent", ANY, ANY, ANY, 3, ANY)          \
   X(munmap, SYS_munmap, "memory of sonde", ANY, ANY)                                               \
   X(mprotect_data, SYS_mprotect, "write import slots", ANY, ANY, RW)                               \
   X(mprotect_read, SYS_mprotect, "protect import slots again", ANY, ANY, PROT_READ)                \

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "recorder/monitor/outside/attached.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "agent/attach_block.h"
+#include "attach/attach.h"
+#include "recorder/launch.h"
+
+/* The agent needs a few milliseconds, but may wait for a thread that is in it. */
+#define START_LIMIT_MS 10000u
+#define STOP_LIMIT_MS  10000u
+/* Threads that wait in the agent, for example in a call of dlclose, have this time to leave. */
+#define LEAVE_MS 2000u
+
+typedef struct work {
+  pid_t pid;
+  bool (*step)(attach_t *attach, const char *agent, const char *settings, problem_t *problem);
+  char agent[PATH_MAX];
+  const char *settings;
+  problem_t *problem;
+  bool good;
+  int done; /* an event descriptor */
+} work_t;
+
+static bool load(attach_t *attach, const char *agent, const char *settings, problem_t *problem) {
+  problem_t ignored;
+  if (!attach_load(attach, agent, NULL, problem)) return false;
+  if (attach_run(attach, ATTACH_START, settings, START_LIMIT_MS, problem)) return true;
+  (void)attach_unload(attach, LEAVE_MS, &ignored);
+  return false;
+}
+
+static bool unload(attach_t *attach, const char *agent, const char *settings, problem_t *problem) {
+  (void)settings;
+  return attach_find(attach, agent, problem) &&
+         attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, problem) &&
+         attach_unload(attach, LEAVE_MS, problem);
+}
+
+static void *work(void *argument) {
+  work_t *w = argument;
+  const uint64_t one = 1;
+  attach_t *attach = attach_open(w->pid, w->problem);
+  w->good = attach && w->step(attach, w->agent, w->settings, w->problem);
+  attach_close(attach);
+  (void)!write(w->done, &one, sizeof one);
+  return NULL;
+}
+
+/* Runs STEP in a thread and serves the socket until it is done. */
+static bool run(control_t *control, work_t *w) {
+  pthread_t thread;
+  if (!launch_find_attached(w->agent, sizeof w->agent)) {
+    problem_set(w->problem, "libsonde-attached.so is missing beside the command; install it");
+    return false;
+  }
+  w->done = eventfd(0, EFD_CLOEXEC);
+  if (w->done < 0 || pthread_create(&thread, NULL, work, w) != 0) {
+    problem_set(w->problem, "cannot start a thread: %s", strerror(errno));
+    if (w->done >= 0) close(w->done);
+    return false;
+  }
+  struct pollfd fds[] = {{.fd = w->done, .events = POLLIN}, {.fd = control->fd, .events = POLLIN}};
+  while (poll(fds, 2, -1) < 0 || !fds[0].revents)
+    if (fds[1].revents) control_serve(control);
+  (void)pthread_join(thread, NULL);
+  close(w->done);
+  return w->good;
+}
+
+bool attached_load(control_t *control, const char *settings, problem_t *problem) {
+  work_t w = {.pid = control->pid, .step = load, .settings = settings, .problem = problem};
+  return run(control, &w);
+}
+
+bool attached_unload(control_t *control, problem_t *problem) {
+  work_t w = {.pid = control->pid, .step = unload, .problem = problem};
+  return run(control, &w);
+}

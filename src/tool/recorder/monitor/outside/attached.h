@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The agent in a process that already ran (`sonde record -p` with --malloc): loads it, and removes
+ * it when the recording ends.
+ *
+ * The agent requests descriptors from the recorder's socket if it has no right to open them, so the
+ * socket is served meanwhile. All functions are for the recorder's main thread.
+ */
+#ifndef SONDE_RECORDER_MONITOR_OUTSIDE_ATTACHED_H
+#define SONDE_RECORDER_MONITOR_OUTSIDE_ATTACHED_H
+
+#include "recorder/control.h"
+#include "target/target.h"
+
+/* The sensors that need the agent. The others work from outside. */
+#define ATTACHED_MODES (RECORD_ANY_BLOCKS | RECORD_MAPPINGS)
+
+/* Loads the agent into the process of CONTROL with SETTINGS. False with PROBLEM. */
+bool attached_load(control_t *control, const char *settings, problem_t *problem);
+
+/* Makes the agent leave. False with PROBLEM if it is still mapped: asleep, or not stopped. */
+bool attached_unload(control_t *control, problem_t *problem);
+
+#endif

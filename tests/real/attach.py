@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record -p --malloc: the agent is loaded into a running program and leaves it again. The oracles are the
+program's own counts, and its memory, descriptors, threads and signal handlers before and after."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+
+from helpers import (
+    SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs_agent, report, run_cases, skip, try_sonde)
+from shared.serving import record_again_and_again
+
+needs_agent()
+
+COUNTED = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *old[1000], *volatile kept[10];
+static void *work(void *count) {
+  for (long i = 0; i < (long)count; i++) {
+    void *volatile block = malloc((size_t)(16 + i % 100));
+    block = realloc(block, (size_t)(200 + i % 50));
+    free(block);
+  }
+  return NULL;
+}
+static void *waits(void *unused) { for (;;) pause(); return unused; }
+static void keep(void) { for (int i = 0; i < 10; i++) kept[i] = calloc(1, 1000); }
+int main(void) {
+  char line;
+  pthread_t threads[4];
+  for (int i = 0; i < 1000; i++) old[i] = malloc(50);
+  pthread_create(threads, NULL, waits, NULL);
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1) {
+    for (int i = 0; i < 1000; i++) { free(old[i]); old[i] = NULL; }
+    work((void *)1000);
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, (void *)5000);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    keep();
+    if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return 0;
+}
+"""
+
+LIBRARY = """
+#include <stdlib.h>
+void *volatile block;
+void call(int count) { for (int i = 0; i < count; i++) { block = malloc(100); free(block); } }
+"""
+
+LOADS = r"""
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+  char line;
+  if (count < 2 || write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1) {
+    void *library = dlopen(arguments[1], RTLD_NOW);
+    void (*call)(int) = (void (*)(int))dlsym(library, "call");
+    call(1234);
+    dlclose(library);
+    if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return 0;
+}
+"""
+
+# An exception passes the frames of the agent: those of dl_iterate_phdr and of the callback that it passes on.
+THROWS = r"""
+#include <link.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct Guard { int &count; ~Guard() { count++; } };
+static int guards, caught;
+static int visit(dl_phdr_info *, size_t, void *) { Guard guard{guards}; throw 1; }
+int main() {
+  char line;
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1) {
+    void (*volatile release)(void *) = free; // an address that the program keeps
+    try { Guard guard{guards}; dl_iterate_phdr(visit, nullptr); } catch (int) { caught++; }
+    release(malloc(10));
+    if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return guards == 2 * caught && caught ? 0 : 3;
+}
+"""
+
+
+class Program:
+    """A program that does its work once for each byte that it reads."""
+
+    def __init__(self, *command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self.process.pid
+        assert self.process.stdout.readline() == b"ready\n"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate(timeout=TIMEOUT_SECONDS)
+
+    def work(self):
+        self.process.stdin.write(b"x")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == b"done\n"
+
+    def end(self):
+        self.process.communicate(timeout=TIMEOUT_SECONDS)
+        return self.process.returncode
+
+    def mappings(self):
+        """(start, end, protection, file) of each; "" without a file."""
+        with open(f"/proc/{self.pid}/maps", encoding="utf-8") as file:
+            for line in file:
+                place, protection, _, _, inode, *name = line.split()
+                start, end = (int(word, 16) for word in place.split("-"))
+                yield start, end, protection, name[0] if int(inode) else ""
+
+    def files(self):
+        return [mapping for mapping in self.mappings() if mapping[3]]
+
+    def code(self):
+        """The bytes of all code and constants of files."""
+        with open(f"/proc/{self.pid}/mem", "rb") as memory:
+            return {start: (memory.seek(start), memory.read(end - start))[1]
+                    for start, end, protection, _ in self.files() if "w" not in protection and "r" in protection}
+
+    def gates(self):
+        """The page of gates, by its mark."""
+        with open(f"/proc/{self.pid}/mem", "rb") as memory:
+            return [start for start, end, protection, file in self.mappings()
+                    if protection == "r-xp" and not file and end - start == 4096 and memory.seek(start)
+                    and memory.read(8) == b"snde-gt1"]
+
+    def slots_into(self, page):
+        """Places in the memory of files whose words lead into PAGE."""
+        low = page & 0xf000
+        word = re.compile(b"[\\x00-\\xff][" + b"".join(b"\\x%02x" % (low >> 8 | i) for i in range(16)) + b"]"
+                          + re.escape((page >> 16).to_bytes(6, "little")), re.DOTALL)
+        found = []
+        with open(f"/proc/{self.pid}/mem", "rb") as memory:
+            for start, end, protection, _ in self.files():
+                if "r" in protection and memory.seek(start):
+                    found += [start + m.start() for m in word.finditer(memory.read(end - start)) if m.start() % 8 == 0]
+        return found
+
+    def state(self):
+        with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
+            status = re.findall(r"^(?:TracerPid|Threads|Sig(?:Blk|Ign|Cgt)):.*", file.read(), re.M)
+        folder = f"/proc/{self.pid}/fd"
+        descriptors = sorted((name, os.readlink(f"{folder}/{name}")) for name in os.listdir(folder))
+        return status, descriptors, self.files()
+
+
+class Attached:
+    """`sonde record -p` while the agent is in the program."""
+
+    def __init__(self, program, *options):
+        self.path = fresh()
+        self.recorder = subprocess.Popen([SONDE, "record", "-p", str(program.pid), *(options or ("--malloc=all",)),
+                                          "-o", self.path], stderr=subprocess.PIPE, text=True)
+        line = self.recorder.stderr.readline()
+        assert "with the agent in it" in line, line
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        if self.recorder.poll() is None:
+            self.recorder.kill()
+        self.recorder.communicate(timeout=TIMEOUT_SECONDS)
+
+    def end(self):
+        self.recorder.send_signal(signal.SIGINT)
+        _, told = self.recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert self.recorder.returncode == 0, told
+        assert "asleep" not in told, told
+        return report(self.path, "malloc")["malloc"]
+
+
+def _compile(source, *options, compiler="cc"):
+    return compile_c(source, "-O1", "-g", "-pthread", *options, compiler=compiler)
+
+
+def blocks_equal_the_programs_own_count(folder):
+    with Program(_compile(COUNTED)) as program, Attached(program) as attached:
+        program.work()
+        told = attached.end()
+        program.work()
+        assert program.end() == 0
+    # A realloc is an allocation as well.
+    assert told["allocated"]["blocks"] == 42010 and told["reallocs"] == 21000, told
+    assert told["frees"] == 22000 and told["prerecording_frees"] == 1000, told
+    assert told["unknown_frees"] == 0, told
+
+
+def nothing_stays_but_the_gates(folder):
+    with Program(_compile(COUNTED)) as program:
+        program.work()
+        state, code = program.state(), program.code()
+        for cycle in range(3):
+            with Attached(program) as attached:
+                program.work()
+                inside = program.gates()
+                assert len(inside) == 1 and program.slots_into(inside[0]), inside
+                attached.end()
+            assert program.gates() == inside, "each agent uses the same gates"
+            assert program.state() == state, cycle
+            assert program.code() == code, cycle
+            assert not program.slots_into(inside[0]), cycle
+            program.work()
+        assert program.end() == 0
+
+
+def a_library_that_is_loaded_later_is_seen(folder):
+    library = compile_c(LIBRARY, "-O1", "-shared", "-fPIC", out=f"{folder}/library.so")
+    with Program(_compile(LOADS, "-ldl"), str(library)) as program, Attached(program) as attached:
+        program.work()
+        told = attached.end()
+        program.work()
+        assert program.end() == 0
+    assert told["allocated"]["blocks"] >= 1234, told
+
+
+def exceptions_pass_the_agents_frames(folder):
+    with Program(_compile(THROWS, compiler="c++")) as program:
+        with Attached(program) as attached:
+            program.work()
+            attached.end()
+        program.work()
+        assert program.end() == 0
+
+
+def a_killed_recorder_is_replaced(folder):
+    with Program(_compile(COUNTED)) as program:
+        with Attached(program) as attached:
+            program.work()
+            attached.recorder.kill()
+        with Attached(program) as attached:
+            program.work()
+            told = attached.end()
+        program.work()
+        assert program.end() == 0
+    assert told["allocated"]["blocks"] == 42010, told
+
+
+def a_server_serves_on(folder):
+    return record_again_and_again("redis-server", 5, 0.2, agent=True) or skip("redis-server is not installed")
+
+
+def what_cannot_be_attached_to_is_refused(folder):
+    with Program(_compile(COUNTED, "-static")) as program:
+        done = try_sonde("record", "-p", str(program.pid), "--malloc=all", "-o", f"{folder}/a.sonde")
+        assert done.returncode == 2 and "static" in done.stderr, done
+        assert not pathlib.Path(f"{folder}/a.sonde").exists()
+        program.work()
+        assert program.end() == 0
+
+
+run_cases(globals())
