@@ -94,6 +94,22 @@ int main() {
 """
 
 
+OPENS = r"""
+#include <fcntl.h>
+#include <unistd.h>
+static void opens(void) { close(open("/dev/null", O_RDONLY)); }
+int main(void) {
+  char line;
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1) {
+    for (int i = 0; i < 1000; i++) opens();
+    if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return 0;
+}
+"""
+
+
 class Program:
     """A program that does its work once for each byte that it reads."""
 
@@ -181,12 +197,12 @@ class Attached:
             self.recorder.kill()
         self.recorder.communicate(timeout=TIMEOUT_SECONDS)
 
-    def end(self):
+    def end(self, section="malloc", sleeps=False):
         self.recorder.send_signal(signal.SIGINT)
         _, told = self.recorder.communicate(timeout=TIMEOUT_SECONDS)
         assert self.recorder.returncode == 0, told
-        assert "asleep" not in told, told
-        return report(self.path, "malloc")["malloc"]
+        assert ("asleep" in told) == sleeps, told
+        return report(self.path, section)[section]
 
 
 def _compile(source, *options, compiler="cc"):
@@ -220,6 +236,17 @@ def nothing_stays_but_the_gates(folder):
             assert program.code() == code, cycle
             assert not program.slots_into(inside[0]), cycle
             program.work()
+        assert program.end() == 0
+
+
+def an_audit_counts_each_call(folder):
+    with Program(_compile(OPENS)) as program:
+        for _ in range(3):  # the later ones use the agent that sleeps
+            with Attached(program, "--audit=files") as attached:
+                program.work()
+                told = attached.end("audit", sleeps=True)
+            program.work()
+            assert [finding["calls"] for finding in told["findings"]] == [1000], told
         assert program.end() == 0
 
 

@@ -264,7 +264,7 @@ def children_are_recorded_too():
 
 def what_a_running_process_cannot_have_is_refused():
     with _start() as running:
-        for option in "--trace", "--audit", "--coverage":
+        for option in "--trace", "--leaks", "--coverage":
             done = try_sonde("record", "-p", running.pid, option)
             assert done.returncode == 2 and "does not work in a running process" in done.stderr, done
         done = try_sonde("record", "-p", running.pid, "--malloc", "--follow")

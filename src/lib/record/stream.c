@@ -197,6 +197,7 @@ static void leave_streams(writer_t *w) {
     init_stream(&w->tables[i], w, CHUNK_TABLES);
     if (w->more[i]) init_stream(w->more[i], w, CHUNK_EVENTS);
   }
+  w->audit = NULL; /* it refers to places in the buffers */
 }
 
 bool writer_leave_program(uint64_t timeout_ns) {

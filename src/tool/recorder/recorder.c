@@ -444,7 +444,7 @@ static bool attach(recorder_t *s, problem_t *problem) {
   if (recording_set_mode(&s->recording, s->options->mode, s->options->sample_bytes) == 0)
     return true;
   problem_t ignored;
-  (void)attached_unload(&s->control, &ignored);
+  (void)attached_unload(&s->control, s->options->mode, &ignored);
   problem_set(problem, "the recording cannot be written");
   return false;
 }
@@ -453,7 +453,7 @@ static void detach(recorder_t *s) {
   if (observed_has_ended(s->observed)) return;
   problem_t problem;
   (void)recording_set_mode(&s->recording, 0, 0);
-  if (!attached_unload(&s->control, &problem)) message_note("%s", problem.text);
+  if (!attached_unload(&s->control, s->options->mode, &problem)) message_note("%s", problem.text);
 }
 
 /* Returns whether the recording is kept. */
@@ -510,7 +510,10 @@ int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
   set_monitor_options(&s);
   observed_take_signals(&s.waiting);
   (void)signal(SIGXFSZ, SIG_IGN);
-  bool created = create_recording(&s, observed.name, -1);
+  int policy_fd = o->policy ? share_policy(o) : -1;
+  if (o->policy && policy_fd < 0)
+    return message_fail("cannot share the policy: %s", strerror(errno));
+  bool created = create_recording(&s, observed.name, policy_fd);
   int status = created ? record_observed(&s) : MESSAGE_FAILED;
   observed_close(&observed);
   return status;

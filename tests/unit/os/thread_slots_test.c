@@ -81,10 +81,13 @@ static void ended_threads_leave_their_entries(void **state) {
   assert_in_range(used_entries(), THREADS, THREADS + 1); /* and perhaps this thread */
 }
 
-static void an_unknown_thread_has_no_slots(void **state) {
+static void the_first_value_claims_slots(void **state) {
   (void)state;
-  os_set_thread_slot(SLOT_TRACE, marks); /* this thread has not claimed any */
+  os_set_thread_slot(SLOT_TRACE, NULL); /* this thread has not claimed any */
   assert_null(os_thread_slot(SLOT_TRACE));
+  os_set_thread_slot(SLOT_TRACE, marks);
+  assert_ptr_equal(os_thread_slot(SLOT_TRACE), marks);
+  os_set_thread_slot(SLOT_TRACE, NULL);
 }
 
 static void a_child_has_no_values(void **state) {
@@ -194,7 +197,7 @@ static void signals_may_interrupt_a_claim(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(an_unknown_thread_has_no_slots),
+      cmocka_unit_test(the_first_value_claims_slots),
       cmocka_unit_test(threads_see_their_own_values),
       cmocka_unit_test(ended_threads_leave_their_entries),
       cmocka_unit_test(a_child_has_no_values),

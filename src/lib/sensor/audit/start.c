@@ -136,8 +136,17 @@ static void hook(shm_control_t *control) {
   store_release(&control->audit.ready, 1u);
 }
 
+/* Thunks that the program has copied lead to the functions themselves. */
+static void leave_program(shm_control_t *control) {
+  if (state != RECORDERS_AUDIT) return;
+  store_release(&control->audit.ready, 0u);
+  audit_hooks_remove();
+  state = NO_AUDIT;
+}
+
 static void restart(shm_control_t *control) {
   if (control->policy_size) audit_hooks_record_again();
 }
 
-HIDDEN const sensor_t sensor_audit = {.start = start, .hook = hook, .restart = restart};
+HIDDEN const sensor_t sensor_audit = {
+    .start = start, .hook = hook, .leave = leave_program, .restart = restart};

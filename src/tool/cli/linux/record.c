@@ -96,8 +96,8 @@ static const cli_option_t options[] = {
     {'p', "pid", "PID",
      "record the running process PID. --sample, --wall,\n"
      "--stall and --cpu work from outside; the default is\n"
-     "--sample --wall --stall. --malloc loads the agent into\n"
-     "the process, and removes it at the end of the recording"},
+     "--sample --wall --stall. --malloc and --audit load the\n"
+     "agent into the process, and remove it at the end"},
     {KEY_SECONDS, "seconds", "N",
      "with -p: record for N seconds. Otherwise Ctrl-C or the\n"
      "end of the process ends the recording"},
@@ -232,6 +232,18 @@ static bool traces_program(const recorder_options_t *o) {
   return o->mode & SENSOR_MODE_trace && (!o->trace_pattern || strchr(o->trace_pattern, '!'));
 }
 
+/* Adds the audit to --coverage and --audit-depth. */
+static bool complete_audit(parsed_t *p) {
+  recorder_options_t *o = &p->options;
+  if ((o->coverage || p->audit_depth) && !(o->mode & RECORD_AUDIT)) {
+    o->mode |= RECORD_AUDIT;
+    if (!read_policy("linux", o)) return false;
+  }
+  if (p->audit_depth)
+    policy_limit_depth((audit_policy_t *)(uintptr_t)o->policy, (uint32_t)p->audit_depth);
+  return true;
+}
+
 /* Adds the default sensors, the calls that can block, and the audit to --coverage and
  * --audit-depth. */
 static bool complete(parsed_t *p) {
@@ -247,27 +259,21 @@ static bool complete(parsed_t *p) {
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
   o->trace_waits = traces_program(o) && !p->no_waits;
-  if ((o->coverage || p->audit_depth) && !(o->mode & RECORD_AUDIT)) {
-    o->mode |= RECORD_AUDIT;
-    if (!read_policy("linux", o)) return false;
-  }
-  if (p->audit_depth)
-    policy_limit_depth((audit_policy_t *)(uintptr_t)o->policy, (uint32_t)p->audit_depth);
-  return true;
+  return complete_audit(p);
 }
 
 /* NULL, or what -p does not allow. */
 static const char *refuse_outside(const parsed_t *p, int rest_count) {
   const recorder_options_t *o = &p->options;
   if (rest_count) return "-p PID records a running process; a command cannot be run with it";
-  if (o->follow && o->mode & SENSOR_MODE_malloc)
-    return "with -p, --malloc loads the agent into one process; leave out --follow";
+  if (o->follow && o->mode & (SENSOR_MODE_malloc | SENSOR_MODE_audit))
+    return "with -p, --malloc and --audit load the agent into one process; leave out --follow";
   if (o->mode & SENSOR_MODE_trace)
     return "--trace does not work in a running process yet; start it with "
            "'sonde record --trace -- COMMAND'";
-  if (o->mode & SENSOR_MODE_audit || o->coverage || p->audit_depth)
-    return "--audit does not work in a running process yet; start it with "
-           "'sonde record --audit -- COMMAND'";
+  if (o->coverage)
+    return "--coverage does not work in a running process; start it with "
+           "'sonde record --audit --coverage -- COMMAND'";
   if (o->leaks)
     return "--leaks does not work in a running process yet; start it with "
            "'sonde record --leaks -- COMMAND'";
@@ -279,11 +285,11 @@ static int observe(parsed_t *p, int rest_count) {
   recorder_options_t *o = &p->options;
   const char *wrong = refuse_outside(p, rest_count);
   if (wrong) return cli_wrong_use(&usage, "%s", wrong);
-  if (!o->mode) {
+  if (!o->mode && !p->audit_depth) {
     o->mode = RECORD_SAMPLES | RECORD_STALLS;
     o->wall_hz = DEFAULT_SAMPLE_HZ;
   }
-  return recorder_observe((pid_t)p->pid, p->seconds, o);
+  return complete_audit(p) ? recorder_observe((pid_t)p->pid, p->seconds, o) : CLI_FAILED;
 }
 
 int verb_record(int argc, char **argv) {

@@ -73,11 +73,6 @@ void *os_thread_slot(os_thread_slot_t which) {
   return LIKELY(entry) ? entry->values[which] : NULL;
 }
 
-void os_set_thread_slot(os_thread_slot_t which, void *value) {
-  entry_t *entry = tid_place ? find(own_key()) : NULL;
-  if (entry) entry->values[which] = value;
-}
-
 bool os_thread_slots_init(void) {
   uint64_t place = linux_tid_place();
   if (!place) return false;
@@ -117,6 +112,14 @@ bool os_thread_slots_claim(void) {
     i--; /* another thread was first: look again */
   }
   return false;
+}
+
+/* The first value of a thread claims its entry. */
+void os_set_thread_slot(os_thread_slot_t which, void *value) {
+  if (!tid_place) return;
+  entry_t *entry = find(own_key());
+  if (!entry && value && os_thread_slots_claim()) entry = find(own_key());
+  if (entry) entry->values[which] = value;
 }
 #else
 /* Threads have thread-local storage. */

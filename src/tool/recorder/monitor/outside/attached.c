@@ -45,6 +45,18 @@ static bool unload(attach_t *attach, const char *agent, const char *settings, pr
          attach_unload(attach, LEAVE_MS, problem);
 }
 
+/* The program may have copied addresses of thunks, which are code of the agent (hook/trampoline.h).
+ */
+static bool put_to_sleep(attach_t *attach, const char *agent, const char *settings,
+                         problem_t *problem) {
+  (void)settings;
+  if (attach_find(attach, agent, problem) &&
+      attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, problem))
+    problem_set(problem, "the agent stays in the process, asleep: the program may have kept "
+                         "addresses of audited functions; the next recording uses it again");
+  return false;
+}
+
 static void *work(void *argument) {
   work_t *w = argument;
   const uint64_t one = 1;
@@ -81,7 +93,8 @@ bool attached_load(control_t *control, const char *settings, problem_t *problem)
   return run(control, &w);
 }
 
-bool attached_unload(control_t *control, problem_t *problem) {
-  work_t w = {.pid = control->pid, .step = unload, .problem = problem};
+bool attached_unload(control_t *control, uint32_t mode, problem_t *problem) {
+  work_t w = {
+      .pid = control->pid, .step = mode & RECORD_AUDIT ? put_to_sleep : unload, .problem = problem};
   return run(control, &w);
 }
