@@ -25,7 +25,7 @@ EXTENDED = {
     9: "process", 10: "children", 11: "searched", 12: "leaked", 32: "stall", 33: "stall_sample", 34: "stall_lock", 35: "stall_end", 36: "loop",
     37: "not_monitored", 40: "cpu_episode", 41: "cpu_thread", 42: "cpu_process", 43: "thread_time",
     44: "process_time", 45: "usage", 46: "wall", 47: "wall_thread", 48: "audit", 49: "audit", 50: "syscall",
-    51: "coverage", 64: "crash", 65: "crash_thread"}
+    51: "coverage", 52: "audit_result", 64: "crash", 65: "crash_thread"}
 TABLES = {1: "process", 2: "image", 3: "unloaded", 4: "thread", 5: "frame", 6: "node", 16: "frame", 17: "tracer",
           18: "seccomp", 19: "patched", 24: "frame", 25: "code", 48: "policy", 49: "policy_text", 50: "audited"}
 

@@ -246,6 +246,7 @@ typedef enum extended_subtype {
   EXTENDED_AUDIT_REPEAT = 49, /* the same call again */
   EXTENDED_SYSCALL = 50,      /* equal sensitive system calls */
   EXTENDED_COVERAGE = 51,     /* the end of the system call monitor */
+  EXTENDED_AUDIT_RESULT = 52, /* the end of an audited call that returned */
   EXTENDED_CRASH = 64,        /* a fatal signal that the program caused */
   EXTENDED_THREAD = 65,       /* another thread at the time of the crash */
 } extended_subtype_t;

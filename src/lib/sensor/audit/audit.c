@@ -269,12 +269,12 @@ static void put_call(stream_t *s, const audited_call_t *c, uint32_t number, uint
   event_commit(s, end, head);
 }
 
-void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
+bool audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   stream_t *s = writer_enter(RECORD_AUDIT);
-  if (!s) return;
+  if (!s) return false;
   if (UNLIKELY(number >= policy->function_count)) { /* of an earlier policy */
     writer_leave(s);
-    return;
+    return false;
   }
   audited_call_t c = {
       .function = &audit_functions(policy)[number], .arguments = arguments, .level = level_of(s)};
@@ -282,23 +282,42 @@ void audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
   if (UNLIKELY(c.level && s->writer->audit->shared)) report_entered(s->writer, number, &at);
   if (UNLIKELY(!c.level || !writer_reserve(s, RECORD_MAX))) {
     sensor_finish(s, false);
-    return;
+    return false;
   }
   if (!wants(&c, number, s->next + TEXT_ASIDE)) {
     writer_leave(s);
-    return;
+    return false;
   }
   uint64_t time = writer_now(s->writer);
   uint32_t stack = within_depth(c.level, sensor_rare_stack_id(s, at));
   put_call(s, &c, number, time, stack);
+  sensor_finish(s, true);
+  return true;
+}
+
+void audit_returned(uint32_t number, int64_t result, int32_t error) {
+  stream_t *s = writer_enter(RECORD_AUDIT);
+  if (!s) return;
+  if (UNLIKELY(!writer_reserve(s, EVENT_MAX_BYTES + 4 * VARINT_MAX_SIZE))) {
+    sensor_finish(s, false);
+    return;
+  }
+  unsigned head = EVENT_EXTENDED;
+  uint8_t *q = event_time(s, s->next + 1, writer_now(s->writer), &head), *body = q + 2, *end = body;
+  end += varint_put(end, number);
+  end += varint_put(end, (uint64_t)(result + 1));
+  end += varint_put(end, (uint32_t)error);
+  *q = EXTENDED_AUDIT_RESULT;
+  q[1] = (uint8_t)((end - body) << 1 | 1); /* varint_put writes eight bytes */
+  event_commit(s, end, head);
   sensor_finish(s, true);
 }
 
 #if defined(__APPLE__)
 void audit_called_by(uint64_t number, uint64_t arguments, uint64_t at, uint64_t none) {
   (void)none;
-  audit_called((uint32_t)number, (const uint64_t *)(uintptr_t)arguments,
-               *(const caller_t *)(uintptr_t)at);
+  (void)audit_called((uint32_t)number, (const uint64_t *)(uintptr_t)arguments,
+                     *(const caller_t *)(uintptr_t)at);
 }
 #endif
 

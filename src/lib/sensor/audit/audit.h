@@ -3,8 +3,9 @@
  * The audit sensor: calls of sensitive functions, each with stack, thread, time, and the arguments
  * that the policy selects (sensor/audit/policy.h).
  *
- * The hook that replaces a function calls the sensor before the function is entered. A call that no
- * rule of the policy matches leaves no trace. If the same thread recorded a call with the same
+ * The hook that replaces a function calls the sensor before the function is entered. Calls of
+ * functions whose results are known (results.h) have a second record when they return. A call that
+ * no rule of the policy matches leaves no trace. If the same thread recorded a call with the same
  * stack and arguments in the chunk that is still open, a record of about 5 bytes refers to that
  * earlier record. So a call site that repeats a million times needs little space and remains exact.
  *
@@ -33,19 +34,25 @@ void audit_start(const audit_policy_t *policy);
 /* Records the policy, its YAML (SIZE bytes at TEXT), and which of its functions are hooked. */
 void audit_write_policy(const char *text, uint32_t size, const bool *reached);
 
-/* The function NUMBER of the policy is about to be called, with the six register ARGUMENTS. */
-void audit_called(uint32_t number, const uint64_t *arguments, caller_t at);
+/* The function NUMBER of the policy is about to be called, with the six register ARGUMENTS. False
+ * if the call was not recorded. */
+bool audit_called(uint32_t number, const uint64_t *arguments, caller_t at);
+
+/* The recorded call of function NUMBER has returned. RESULT is its result, from -1 up; ERROR is
+ * errno if that means that it failed, else 0. */
+void audit_returned(uint32_t number, int64_t result, int32_t error);
 
 /* The same from a trampoline, which must preserve vector registers: on Apple's systems the audit
  * calls libSystem, which may change them. */
 #if defined(__APPLE__)
 void audit_called_by(uint64_t number, uint64_t arguments, uint64_t at, uint64_t none);
-static inline void audit_called_keeping(uint32_t number, const uint64_t *arguments, caller_t at) {
+static inline bool audit_called_keeping(uint32_t number, const uint64_t *arguments, caller_t at) {
   arch_call_keeping(number, (uintptr_t)arguments, (uintptr_t)&at, 0, audit_called_by);
+  return false; /* the results are not recorded */
 }
 #else
-static inline void audit_called_keeping(uint32_t number, const uint64_t *arguments, caller_t at) {
-  audit_called(number, arguments, at);
+static inline bool audit_called_keeping(uint32_t number, const uint64_t *arguments, caller_t at) {
+  return audit_called(number, arguments, at);
 }
 #endif
 

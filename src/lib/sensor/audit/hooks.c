@@ -3,6 +3,7 @@
 
 #include "base/glob.h"
 #include "base/text.h"
+#include "hook/call_stack.h"
 #include "hook/filter.h"
 #include "hook/trampoline.h"
 #include "image/list.h"
@@ -10,6 +11,7 @@
 #include "record/writer.h"
 #include "sensor/audit/audit.h"
 #include "sensor/audit/objc_methods.h"
+#include "sensor/audit/results.h"
 #include "sonde/hook.h"
 
 /* The hooks of a policy. `names`, `addresses` and `requests` are needed only to set them. After the
@@ -30,13 +32,40 @@ typedef struct audited {
 
 static audited_t active;
 
+/* A trampoline's data: the number of the function, and its audit_result_t above RESULT_SHIFT. */
+#define RESULT_SHIFT 28u
+#define NUMBER_MASK  ((1u << RESULT_SHIFT) - 1)
+
+typedef int32_t *errno_location_t(void);
+static errno_location_t *errno_location; /* the C library's; NULL: results are not recorded */
+
 static bool before_call(call_t *call, const uint64_t *arguments) {
-  audit_called_keeping(call->trampoline->data, arguments,
-                       (caller_t){call->return_address, call->sp, call->caller_fp});
-  return false;
+  uint32_t data = call->trampoline->data;
+  return audit_called_keeping(data & NUMBER_MASK, arguments,
+                              (caller_t){call->return_address, call->sp, call->caller_fp}) &&
+         data >> RESULT_SHIFT;
+}
+
+static void after_call(call_t *call, call_end_t end) {
+  uint32_t data = call->trampoline->data;
+  const uint64_t *results = call_stack_own ? call_stack_own->results : NULL;
+  if (end != CALL_RETURNED || !results) return;
+  bool is_int = data >> RESULT_SHIFT == AUDIT_INT_RESULT;
+  int64_t result = is_int ? (int32_t)results[0] : results[0] != 0;
+  bool failed = is_int ? result == -1 : !result;
+  if (result >= -1) audit_returned(data & NUMBER_MASK, result, failed ? *errno_location() : 0);
+}
+
+static void leave_call(call_t *call, const uint64_t *results) {
+  call_stack_t *own = call_stack_own;
+  if (own) own->results = results;
+  trampoline_leave_slow(call);
+  if (own) own->results = NULL;
 }
 
 static const trampoline_handlers_t calls = {.before = before_call};
+static const trampoline_handlers_t returning_calls = {
+    .before = before_call, .after = after_call, .leave = leave_call};
 
 static bool is_of(const char *glob, uint64_t address) {
   const image_entry_t *image = image_entry(image_id_of_pc(address));
@@ -64,10 +93,12 @@ static trampoline_t *trampoline_for(const audit_policy_t *p, uint32_t number) {
 static trampoline_t *make_trampoline(const audit_policy_t *p, uint32_t number, uint64_t address) {
   trampoline_t *t = trampoline_for(p, number);
   if (!t) return NULL;
+  const char *name = audit_string(p, audit_functions(p)[number].name);
+  audit_result_t result = errno_location ? audit_result_of(name) : AUDIT_NO_RESULT;
   t->target = address;
-  t->data = number;
-  t->flags = TRAMPOLINE_ENTRY_ONLY;
-  trampoline_set(t, &calls);
+  t->data = number | (uint32_t)result << RESULT_SHIFT;
+  t->flags = result ? 0 : TRAMPOLINE_ENTRY_ONLY;
+  trampoline_set(t, result ? &returning_calls : &calls);
   return t;
 }
 
@@ -110,7 +141,20 @@ static void prepare_lookup(audited_t *a, uint32_t number) {
       .symbol = a->names[at], .replacement = replacement, .original = original};
 }
 
+/* On Apple's systems the audit calls libSystem, which may change result registers. While system
+ * calls are watched, the watcher looks for the functions' return addresses on the stack. */
+static void find_errno(void) {
+#if !defined(__APPLE__)
+  static const char *const names[] = {"__errno_location"};
+  const shm_control_t *control = writer_control();
+  uint64_t address = 0;
+  if (!control || !control->audit.watched) os_symbols(0, names, &address, 1);
+  errno_location = (errno_location_t *)(uintptr_t)address;
+#endif
+}
+
 static int hook_all(audited_t *a) {
+  find_errno();
   uint32_t count = a->policy->function_count;
   uint32_t lookups = audit_methods_start(a->policy) ? AUDIT_LOOKUPS : 0;
   for (uint32_t i = 0; i < count; i++)

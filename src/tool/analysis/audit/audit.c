@@ -192,8 +192,14 @@ bool audit_decode(const audit_t *a, const record_event_t *e, audit_entry_t *out)
   return true;
 }
 
+static audit_results_t *results_of(void *audit, uint32_t entry) {
+  return &((audit_t *)audit)->entries[entry].results;
+}
+
 bool audit_add(audit_t *a, const record_event_t *e) {
   audit_entry_t call;
+  if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_AUDIT_RESULT)
+    audit_add_result(&a->open, e, results_of, a);
   if (e->kind == EVENT_EXTENDED && e->subtype == EXTENDED_MARKER) begin_phase(a, e);
   if (!is_audited_call(e)) return coverage_add(&a->coverage, e, a->dedup);
   if (!audit_decode(a, e, &call)) {
@@ -207,7 +213,8 @@ bool audit_add(audit_t *a, const record_event_t *e) {
   s->last = e->time;
   s->early |= ~a->begun;
   a->calls++;
-  return add_to_limits(a, s, e->time);
+  return audit_open_call(&a->open, e->stream, s->function, (uint32_t)(s - a->entries)) &&
+         add_to_limits(a, s, e->time);
 }
 
 bool audit_has_data(const audit_t *a) { return a->policy || a->calls; }
@@ -230,6 +237,7 @@ void audit_free(audit_t *a) {
   for (size_t i = 0; a->policy && a->limits && i < a->policy->limit_count; i++)
     free(a->limits[i].times);
   coverage_free(&a->coverage);
+  audit_open_free(&a->open);
   stack_dedup_free(a->dedup);
   free(a->entries);
   hash_free(&a->index);

@@ -12,6 +12,7 @@
 
 #include "analysis/audit/coverage.h"
 #include "analysis/audit/policy.h"
+#include "analysis/audit/results.h"
 #include "analysis/stack_dedup.h"
 #include "base/hash.h"
 #include "reader/reader.h"
@@ -23,8 +24,9 @@ typedef struct audit_entry {
   uint32_t arguments_size;
   const uint8_t *arguments; /* as recorded: docs/format.md */
   uint64_t count;
-  uint64_t first, last; /* ticks */
-  uint64_t early;       /* a bit for each phase of the policy that had not begun at some call */
+  uint64_t first, last;    /* ticks */
+  audit_results_t results; /* of the calls that returned, if they were recorded */
+  uint64_t early;          /* a bit for each phase of the policy that had not begun at some call */
 } audit_entry_t;
 
 /* How often the calls exceeded a limit of the policy. */
@@ -48,6 +50,7 @@ typedef struct audit {
   limit_state_t *limits; /* one for each limit of the policy */
   uint64_t begun;        /* a bit for each phase that has begun; at most 64 phases count */
   uint64_t calls;
+  audit_open_t open;
   uint64_t damaged; /* calls whose record could not be decoded */
   coverage_t coverage;
 } audit_t;

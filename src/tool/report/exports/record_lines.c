@@ -78,6 +78,7 @@ static const layout_t layouts[] = {
     {EXTENDED_COVERAGE,
      "coverage",
      {"io_uring_operations", "other_abi_calls", "unobserved_threads", "detached"}},
+    {EXTENDED_AUDIT_RESULT, "audit_result", {"function", "=result", "errno"}},
     {EXTENDED_CRASH, "crash", {"signal", "code", "#address", "tid", "*stack"}},
     {EXTENDED_THREAD, "crash_thread", {"tid", "'state", "*stack", "$name"}}};
 
