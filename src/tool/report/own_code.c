@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/own_code.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "image/path.h"
@@ -35,6 +36,36 @@ static const char *without_type(const char *function) {
   return name;
 }
 
+/* Compares without case; PART is in lower case. Returns the rest of TEXT, or NULL. */
+static const char *after(const char *text, const char *part) {
+  for (; *part; text++, part++)
+    if (tolower((unsigned char)*text) != *part) return NULL;
+  return text;
+}
+
+/* Whether what stands behind the allocator's name belongs to such a name. */
+static bool is_suffix(const char *rest) {
+  static const char *const suffixes[] = {"",        "(",         "0",       "_n",      "_num",
+                                         "array",   "_array",    "_usable", "_zeroed", "_aligned",
+                                         "_nofail", "_internal", NULL};
+  for (const char *const *s = suffixes; *s; s++) {
+    const char *end = after(rest, *s);
+    if (end && (!*end || *end == '(' || (**s == '(' && end))) return true;
+  }
+  return false;
+}
+
+static bool wraps_allocator(const char *name) {
+  static const char *const stems[] = {"malloc", "calloc",  "realloc",       "memalign",
+                                      "strdup", "strndup", "aligned_alloc", NULL};
+  for (const char *p = name; *p && *p != '('; p++)
+    for (const char *const *s = stems; *s; s++) {
+      const char *rest = after(p, *s);
+      if (rest && is_suffix(rest)) return true;
+    }
+  return false;
+}
+
 bool own_function(const char *function, const char *file) {
   static const char *const runtimes[] = {
       "std::",        "__gnu_cxx::",     "__gthread_", "__cxxabiv1::", "core::",
@@ -46,5 +77,6 @@ bool own_function(const char *function, const char *file) {
   size_t length = strlen(function);
   if (length > 4 && !strcmp(function + length - 4, "@plt")) return false; /* a stub of the linker */
   if (file && (starts_with_any(file, folders) || contains_any(file, parts))) return false;
-  return !starts_with_any(without_type(function), runtimes);
+  const char *name = without_type(function);
+  return !starts_with_any(name, runtimes) && !wraps_allocator(name);
 }

@@ -5,7 +5,8 @@
  *
  * Libraries of the system, the headers of compilers, and packages of Rust are not the program's
  * own. A template of std:: that the program instantiates is in the program's image, but not its
- * own. Pure functions.
+ * own. A wrapper of the allocator ("zmalloc", "xstrdup") stands for its callers and is not own
+ * either. Pure functions.
  */
 #ifndef SONDE_REPORT_OWN_CODE_H
 #define SONDE_REPORT_OWN_CODE_H

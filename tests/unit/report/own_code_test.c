@@ -28,6 +28,14 @@ static void functions(void **state) {
   assert_true(own_function("std::string app::name(int)", NULL));
   assert_true(own_function("app::Parser::operator std::string() const", "parser.cc"));
   assert_true(own_function("main", NULL));
+  assert_true(own_function("allocate_orders", NULL));
+  assert_true(own_function("fill(malloc_state*)", NULL));
+  assert_true(own_function("malloc_and_fill", NULL));
+  assert_false(own_function("ztrymalloc_usable", NULL));
+  assert_false(own_function("zrealloc", "zmalloc.c"));
+  assert_false(own_function("app::Pool::Malloc(unsigned long)", NULL));
+  assert_false(own_function("g_malloc0", NULL));
+  assert_false(own_function("xstrdup", NULL));
   assert_false(own_function("__gthread_mutex_lock", NULL));
   assert_false(own_function("void std::sort<int*>(int*, int*)", NULL));
   assert_false(own_function("std::vector<app::Row>::push_back(app::Row const&)", NULL));
