@@ -7,15 +7,20 @@
 
 #include "analysis/futex_calls.h"
 #include "base/terminal.h"
+#include "base/wrap.h"
 #include "report/report.h"
 #include "report/stacks/tail_frames.h"
+#include "symbol/short_name.h"
 
 #define TIDS_SHOWN     12
 #define FUNCTION_WIDTH 44
 #define UNNAMED_MAX    32
 
 /* Set once for an output: terminal_style makes a system call. */
-static struct { const char *plain, *function, *module, *place, *heading, *alarm; } style;
+static struct {
+  const char *plain, *function, *module, *place, *heading, *alarm;
+  unsigned columns; /* 0: lines are not shortened */
+} style;
 
 static void set_style(FILE *out) {
   style.plain = terminal_style(out, TERMINAL_PLAIN);
@@ -24,6 +29,7 @@ static void set_style(FILE *out) {
   style.place = terminal_style(out, TERMINAL_CYAN);
   style.heading = terminal_style(out, TERMINAL_GREEN);
   style.alarm = terminal_style(out, TERMINAL_RED);
+  style.columns = terminal_columns(out);
 }
 
 /* Prints text of the target, with control characters as '?'. */
@@ -163,31 +169,80 @@ static const char *base_name(const char *path) {
   return slash && slash[1] ? slash + 1 : path;
 }
 
-static void print_place(FILE *out, const char *module, const symbol_frame_t *function) {
-  if (module) {
-    fprintf(out, "  %s", style.module);
-    put_text(out, module);
-    fputs(style.plain, out);
-  }
-  if (function && function->file && function->line) {
-    fprintf(out, "  %s", style.place);
-    put_text(out, function->file);
-    fprintf(out, ":%u%s", function->line, style.plain);
-  }
-  if (function && function->inlined) fputs("  [inlined]", out);
+/* One line of a stack: its parts, and how wide the name may be. */
+typedef struct stack_line {
+  const char *name, *module, *file; /* NULL: none */
+  char offset[24];                  /* behind the name */
+  uint32_t line;
+  const char *notes[4];
+  int width; /* of the name, with spaces behind it */
+} stack_line_t;
+
+static int columns_of(const char *text) { return (int)wrap_columns(text, strlen(text)); }
+
+static int line_columns(const stack_line_t *l, uint32_t number) {
+  int name = columns_of(l->name) + columns_of(l->offset);
+  int n = snprintf(NULL, 0, "  #%-3u ", number) + (name > l->width ? name : l->width);
+  if (l->module) n += 2 + columns_of(l->module);
+  if (l->file) n += 3 + columns_of(l->file) + snprintf(NULL, 0, "%u", l->line);
+  for (int i = 0; l->notes[i]; i++)
+    n += 2 + columns_of(l->notes[i]);
+  return n;
 }
 
-static void print_function(FILE *out, uint32_t *number, const char *text, const char *module,
-                           const symbol_frame_t *function, const frame_t *frame) {
-  int padding = FUNCTION_WIDTH - (int)strlen(text); /* TEXT has at most 1023 bytes */
-  fprintf(out, "  #%-3u %s", (*number)++, style.function);
-  put_text(out, text);
-  fprintf(out, "%*s%s", padding > 0 ? padding : 0, "", style.plain);
-  print_place(out, module, function);
-  if (frame->guessed) fprintf(out, "  [guessed]");
-  if (frame->tail_call) fprintf(out, "  [tail call]");
-  if (frame->async) fprintf(out, "  [async]");
+/* Makes L fit into the screen: the folders of the file are left out, then the spaces behind the
+ * name, then parts of the name, for which SHORT_TEXT of SIZE bytes has space. */
+static void fit(stack_line_t *l, uint32_t number, char *short_text, size_t size) {
+  int most = (int)style.columns;
+  if (!most || line_columns(l, number) <= most) return;
+  if (l->file) l->file = base_name(l->file);
+  int over = line_columns(l, number) - most, name = columns_of(l->name) + columns_of(l->offset);
+  if (over <= 0) return;
+  l->width = l->width - over > name ? l->width - over : name;
+  over = line_columns(l, number) - most;
+  int room = columns_of(l->name) - over;
+  if (over > 0) l->name = short_name(l->name, (unsigned)(room > 20 ? room : 20), short_text, size);
+  l->width = 0;
+}
+
+static void print_line(FILE *out, uint32_t number, const stack_line_t *l) {
+  int padding = l->width - columns_of(l->name) - columns_of(l->offset);
+  fprintf(out, "  #%-3u %s", number, style.function);
+  put_text(out, l->name);
+  fprintf(out, "%s%*s%s", l->offset, padding > 0 ? padding : 0, "", style.plain);
+  if (l->module) {
+    fprintf(out, "  %s", style.module);
+    put_text(out, l->module);
+    fputs(style.plain, out);
+  }
+  if (l->file) {
+    fprintf(out, "  %s", style.place);
+    put_text(out, l->file);
+    fprintf(out, ":%u%s", l->line, style.plain);
+  }
+  for (int i = 0; l->notes[i]; i++)
+    fprintf(out, "  %s", l->notes[i]);
   fputc('\n', out);
+}
+
+/* FUNCTION may be NULL; then NAME is the frame's address. */
+static void print_function(FILE *out, uint32_t *number, const char *name, const char *module,
+                           const symbol_frame_t *function, const frame_t *frame) {
+  char short_text[SHORT_NAME_SIZE(1024)];
+  stack_line_t l = {.name = name, .module = module, .width = FUNCTION_WIDTH};
+  if (function && function->has_offset)
+    snprintf(l.offset, sizeof l.offset, "+0x%llx", (unsigned long long)function->function_offset);
+  if (function && function->file && function->line) {
+    l.file = function->file;
+    l.line = function->line;
+  }
+  int notes = 0;
+  if (function && function->inlined) l.notes[notes++] = "[inlined]";
+  if (frame->guessed) l.notes[notes++] = "[guessed]";
+  if (frame->tail_call && notes < 3) l.notes[notes++] = "[tail call]";
+  if (frame->async && notes < 3) l.notes[notes++] = "[async]";
+  fit(&l, *number, short_text, sizeof short_text);
+  print_line(out, (*number)++, &l);
 }
 
 static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *frame,
@@ -208,11 +263,7 @@ static void print_frame(const stacks_view_t *view, FILE *out, const frame_t *fra
   }
   for (int i = 0; i < named->count; i++) {
     const symbol_frame_t *function = &named->functions[i];
-    const char *name = function->function ? function->function : "??";
-    if (function->has_offset)
-      snprintf(text, sizeof text, "%s+0x%llx", name, (unsigned long long)function->function_offset);
-    else
-      snprintf(text, sizeof text, "%s", name);
+    snprintf(text, sizeof text, "%s", function->function ? function->function : "??");
     print_function(out, number, text, module, function, frame);
   }
 }
