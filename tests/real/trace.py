@@ -13,7 +13,8 @@ import subprocess
 import time
 
 from helpers import (
-    SEED, SONDE, compile_c, fresh, needs, needs_agent, record, run_cases, second_reader, sonde, start_record)
+    SEED, SONDE, compile_c, fresh, needs, needs_agent, record, run_cases, second_reader, sonde, start_record,
+    write)
 from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
 
 needs_agent()
@@ -261,6 +262,22 @@ def waiting_is_told_apart_from_own_time():
         plain = record_trace(program, trace=trace)[0]
         told = trace_of(plain)["trace"]["functions"]
         assert "usleep" not in {row["function"] for row in told} and not any("waits_ns" in row for row in told)
+
+
+def a_recording_that_becomes_large_is_told_of():
+    program = compile_c(write("""
+        #include <unistd.h>
+        __attribute__((noinline)) static int leaf(int n) { return n + 1; }
+        int main(void) {
+          int n = 0;
+          for (long i = 0; i < 50000000; i++) n = leaf(n);
+          usleep(1500000); /* the recorder looks once a second */
+          return n == 3;
+        }""", ".c"),
+        "-O1", "-finstrument-functions")
+    path, done = record_trace(program, text=True)
+    assert done.returncode == 0 and "keeps the newest events" in done.stderr, done
+    os.unlink(path)
 
 
 def it_is_switched_while_the_program_runs():

@@ -123,6 +123,18 @@ bool notes_of_recording(const recording_t *r, const char *path, int finished, co
   return true;
 }
 
+/* A recording of this size takes seconds to read. */
+#define SIZE_NOTED (UINT64_C(256) << 20)
+
+void notes_of_size(const shm_control_t *c, uint64_t ns, uint64_t *noted) {
+  uint64_t bytes = load_relaxed(&c->file_end);
+  if (c->limit_bytes || bytes < (*noted ? 4 * *noted : SIZE_NOTED)) return;
+  *noted = bytes;
+  message_note("the recording has %.0f MB after %.0f s; '--limit 500M' keeps the newest events%s",
+               (double)bytes / 1e6, (double)ns / 1e9,
+               load_relaxed(&c->mode) & RECORD_BLOCKS ? ", '--malloc=live' only live blocks" : "");
+}
+
 /* ---- while the command runs --------------------------------------------------------------- */
 
 static bool may_show(void) {

@@ -20,6 +20,10 @@ void notes_of_trace(const shm_control_t *control);
 bool notes_of_recording(const recording_t *recording, const char *path, int finished,
                         const char *why);
 
+/* Prints once that the file has BYTES after NS, when that is much and no limit bounds it, and again
+ * whenever it is four times as large. *NOTED begins as 0. */
+void notes_of_size(const shm_control_t *control, uint64_t ns, uint64_t *noted);
+
 /* Shows on a terminal that the command has been recorded for NS, into a file of BYTES so far. The
  * command shares the terminal, and what it prints must stay readable. So the text is shown only if
  * standard output is elsewhere, below the line that the cursor is in. Returns true if it was. */

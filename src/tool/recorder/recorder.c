@@ -62,7 +62,7 @@ typedef struct recorder {
   /* of the command, and of the children that it has waited for */
   bool had_children;
   uint64_t children_cpu_ns, own_cpu_ns;
-  uint64_t refreshed_ns;
+  uint64_t refreshed_ns, noted_bytes;
   bool has_status_line;
   sigset_t waiting;
 } recorder_t;
@@ -188,6 +188,7 @@ static void refresh(recorder_t *s) {
   if (now - s->refreshed_ns < 1000000000) return;
   s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
+  notes_of_size(s->recording.control, now, &s->noted_bytes);
   s->has_status_line = notes_status(now, load_relaxed(&s->recording.control->file_end));
   if (!s->control.follow) return;
   follow_refresh(s->control.follow);
