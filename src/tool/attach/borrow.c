@@ -18,6 +18,7 @@
 #include "attach/borrow.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,8 +59,6 @@ static int held_back(int status) {
   return EVENT_OF(status) || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
 }
 
-typedef enum taken { TAKEN, TAKEN_NOT, TAKEN_STOPPED, TAKEN_TRACED, TAKEN_LATE } taken_t;
-
 /* Waits for the stop that PTRACE_INTERRUPT causes. A signal that comes first is delivered. */
 static taken_t wait_for_interrupt(pid_t tid) {
   int status;
@@ -75,6 +74,13 @@ static taken_t wait_for_interrupt(pid_t tid) {
     if (!resume(tid, PTRACE_CONT, held_back(status))) return TAKEN_NOT;
   }
   return TAKEN_LATE;
+}
+
+/* While a thread is stopped it waits for the tracer, so the tracer goes first on a busy machine. It
+ * never computes for long then. */
+static void hurry(bool on) {
+  const struct sched_param first = {.sched_priority = 1}, usual = {.sched_priority = 0};
+  (void)sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, on ? &first : &usual);
 }
 
 /* ---- which thread ------------------------------------------------------------------------- */
@@ -103,7 +109,18 @@ static bool is_unfit(const attach_t *attach, const borrowed_t *b) {
          choose_fitness(cpu_interrupted_call(&b->state.regs), args) == FIT_NEVER;
 }
 
-static taken_t take(attach_t *attach, borrowed_t *b) {
+/* The kernel forgets which call restart_syscall(2) continues, and rt_sigreturn(2) makes it fail
+ * with EINTR. So the frame of a second loan in the same wait repeats the call of the first. */
+static void remember_call(attach_t *attach, borrowed_t *b) {
+  interrupted_t *last = &attach->shared->last;
+  const cpu_regs_t *regs = &b->state.regs;
+  interrupted_t now = {b->tid, cpu_pc(regs), cpu_sp(regs), cpu_interrupted_call(regs)};
+  bool same = now.tid == last->tid && now.pc == last->pc && now.sp == last->sp;
+  b->state.original_call = same ? last->call : -1;
+  if (now.call != SYS_restart_syscall) *last = now;
+}
+
+taken_t borrow_one(attach_t *attach, borrowed_t *b) {
   long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
   b->begun_ns = os_monotonic_ns();
   if (ptrace(PTRACE_SEIZE, b->tid, NULL, (void *)options) != 0)
@@ -118,7 +135,15 @@ static taken_t take(attach_t *attach, borrowed_t *b) {
     (void)cpu_write_regs(b->tid, &b->state.regs);
   }
   if (unfit) resume(b->tid, PTRACE_DETACH, 0);
+  if (!unfit) remember_call(attach, b);
   return unfit ? TAKEN_NOT : TAKEN;
+}
+
+static taken_t take(attach_t *attach, borrowed_t *b) {
+  hurry(true);
+  taken_t taken = borrow_one(attach, b);
+  if (taken != TAKEN) hurry(false);
+  return taken;
 }
 
 static void explain(const attach_t *attach, taken_t taken, problem_t *problem) {
@@ -252,5 +277,6 @@ int64_t borrow_call(attach_t *attach, borrowed_t *b, borrow_call_t *call, uint64
     result = cpu_result(&regs);
   give_back(b);
   *pause_ns = os_monotonic_ns() - b->begun_ns;
+  hurry(false);
   return result;
 }

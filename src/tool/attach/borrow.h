@@ -14,6 +14,21 @@ typedef struct borrowed {
   cpu_state_t state;
 } borrowed_t;
 
+typedef enum taken {
+  TAKEN,
+  /* it has ended, or is where it cannot be borrowed */
+  TAKEN_NOT,
+  /* the program is stopped by a signal */
+  TAKEN_STOPPED,
+  /* another tracer is attached, or the system forbids it */
+  TAKEN_TRACED,
+  /* no stop in time: released when the tracer ends */
+  TAKEN_LATE,
+} taken_t;
+
+/* Borrows the thread `tid` of BORROWED now. */
+taken_t borrow_one(attach_t *attach, borrowed_t *borrowed);
+
 /* Borrows a thread of the program. False with PROBLEM if none can be borrowed within a second. */
 bool borrow_thread(attach_t *attach, borrowed_t *borrowed, problem_t *problem);
 

@@ -33,8 +33,10 @@ static const long exact_calls[] = {
 #endif
 };
 
-/* A read from a pipe or the like; a socket with a timeout of its own is rare. */
-static const long restarted_calls[] = {SYS_accept, SYS_accept4, SYS_read, SYS_semop};
+/* A read from a pipe or the like; a socket with a timeout of its own is rare. restart_syscall goes
+ * on exactly, but if the command is killed it may fail with EINTR (attach/borrow.c). */
+static const long restarted_calls[] = {SYS_restart_syscall, SYS_accept, SYS_accept4, SYS_read,
+                                       SYS_semop};
 
 /* Calls with an index of the timeout among their arguments, and the value that means none. */
 typedef struct timed_call {

@@ -22,6 +22,7 @@ typedef struct user_regs_struct cpu_regs_t;
 typedef struct cpu_state {
   cpu_regs_t regs;
   uint64_t signal_mask;
+  long original_call; /* what restart_syscall(2) continues; -1: unknown */
   size_t vector_size;
   uint8_t vector[CPU_VECTOR_MAX] __attribute__((aligned(64)));
 } cpu_state_t;

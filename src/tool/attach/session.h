@@ -28,12 +28,20 @@ typedef struct layout {
   uint64_t size;
 } layout_t;
 
+/* A wait that was interrupted for a loan. Meanwhile it may be a restart_syscall(2). */
+typedef struct interrupted {
+  pid_t tid;
+  uint64_t pc, sp;
+  long call; /* -1: none */
+} interrupted_t;
+
 /* Written by the tracer. */
 typedef struct shared {
   uint64_t base;   /* of the mapping; 0: none */
   bool is_started; /* the initializers have run */
   bool is_broken;  /* the agent faulted or hung */
   bool succeeded;
+  interrupted_t last;
   problem_t problem;
   attach_pauses_t pauses;
 } shared_t;

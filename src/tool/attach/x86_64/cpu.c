@@ -65,13 +65,15 @@ void cpu_restart_call(cpu_regs_t *regs) {
 }
 
 /* A frame cannot hold a result such as ERESTARTSYS: with the frame, the call is made again. */
-static cpu_regs_t restarted(const cpu_regs_t *regs) {
+static cpu_regs_t restarted(const cpu_state_t *state) {
+  const cpu_regs_t *regs = &state->regs;
   cpu_regs_t again = *regs;
   int64_t result = (int64_t)regs->rax;
   if ((int64_t)regs->orig_rax >= 0 &&
       (result == -ERESTARTSYS || result == -ERESTARTNOINTR || result == -ERESTARTNOHAND ||
        result == -ERESTART_RESTARTBLOCK)) {
-    again.rax = regs->orig_rax;
+    bool is_known = regs->orig_rax == SYS_restart_syscall && state->original_call >= 0;
+    again.rax = is_known ? (uint64_t)state->original_call : regs->orig_rax;
     again.rip -= SYSCALL_BYTES;
   }
   return again;
@@ -141,7 +143,7 @@ size_t cpu_frame(const cpu_state_t *state, uint64_t address, uint64_t restore, u
   kernel_ucontext_t context = {.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS,
                                .stack_flags = INVALID_STACK_FLAGS,
                                .mask = state->signal_mask};
-  const cpu_regs_t regs = restarted(&state->regs);
+  const cpu_regs_t regs = restarted(state);
   size_t vector_at = (sizeof restore + sizeof context + 63) & ~(size_t)63;
   set_context(&regs, &context.context);
   uint64_t vector = address + vector_at;

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Programs that attach refuses: each gets a reason and a remedy, and goes on unharmed.
+ */
+#define _GNU_SOURCE
+#include "program.h"
+
+#include <elf.h>
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "skip.h"
+
+/* A child that calls PREPARE, says that it is ready, and waits. */
+static pid_t start_child(void (*prepare)(void)) {
+  int ready[2];
+  char byte;
+  assert_int_equal(pipe(ready), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (prepare) prepare();
+    (void)!write(ready[1], "r", 1);
+    while (true)
+      pause();
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  return pid;
+}
+
+static void end_child(pid_t pid) {
+  int status;
+  kill(pid, SIGKILL);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void wait_for_state(pid_t pid, char wanted) {
+  char path[64], text[512] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  while (true) {
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    (void)!fgets(text, sizeof text, file);
+    fclose(file);
+    const char *end = strrchr(text, ')');
+    if (end && end[2] == wanted) return;
+    usleep(1000);
+  }
+}
+
+/* Attaching fails, before or at the first stop, with both texts in the message. */
+static void assert_refused(pid_t pid, const char *reason, const char *remedy) {
+  problem_t problem = {""};
+  attach_t *a = attach_open(pid, &problem);
+  assert_false(a && attach_load(a, TOY, NULL, &problem));
+  attach_close(a);
+  if (!strstr(problem.text, reason) || !strstr(problem.text, remedy)) fail_msg("%s", problem.text);
+}
+
+static void allow_all(void) {
+  struct sock_filter code[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {1, code};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(3);
+}
+
+static void a_filter(void **unused) {
+  (void)unused;
+  pid_t pid = start_child(allow_all);
+  assert_refused(pid, "seccomp filter", "`sonde record -- COMMAND`");
+  end_child(pid);
+}
+
+static void *wait_in_thread(void *ready) {
+  allow_all();
+  *(volatile int *)ready = 1;
+  pause();
+  return NULL;
+}
+
+static void filter_in_thread(void) {
+  pthread_t thread;
+  volatile int ready = 0;
+  pthread_create(&thread, NULL, wait_in_thread, (void *)&ready);
+  while (!ready)
+    usleep(1000);
+}
+
+static void a_filter_of_one_thread(void **unused) {
+  (void)unused;
+  pid_t pid = start_child(filter_in_thread);
+  assert_refused(pid, "seccomp filter", "without the filter");
+  end_child(pid);
+}
+
+static void a_tracer(void **unused) {
+  (void)unused;
+  char own[64];
+  pid_t pid = start_child(NULL);
+  assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
+  snprintf(own, sizeof own, "traced by process %d", getpid());
+  assert_refused(pid, own, "end that debugger");
+  end_child(pid);
+}
+
+static void a_stopped_program(void **unused) {
+  (void)unused;
+  char remedy[64];
+  pid_t pid = start_child(NULL);
+  kill(pid, SIGSTOP);
+  wait_for_state(pid, 'T');
+  snprintf(remedy, sizeof remedy, "`kill -CONT %d`", pid);
+  assert_refused(pid, "stopped by a signal", remedy);
+  wait_for_state(pid, 'T');
+  end_child(pid);
+}
+
+static void a_zombie_and_no_process(void **unused) {
+  (void)unused;
+  pid_t pid = fork();
+  if (pid == 0) _exit(0);
+  wait_for_state(pid, 'Z');
+  assert_refused(pid, "zombie", "reaped");
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  assert_refused(pid, "no process has the id", "pgrep");
+  assert_refused(getpid(), "itself", "");
+}
+
+static void a_kernel_thread(void **unused) {
+  (void)unused;
+  char name[32] = "";
+  FILE *file = fopen("/proc/2/comm", "re");
+  (void)!(file && fgets(name, sizeof name, file));
+  if (file) fclose(file);
+  if (strcmp(name, "kthreadd\n") != 0) SKIP_BECAUSE("no kernel thread is visible here");
+  assert_refused(2, "kernel thread", "");
+}
+
+/* A parent in vfork waits uninterruptibly until its child ends. */
+static void an_uninterruptible_program(void **unused) {
+  (void)unused;
+  int pids[2];
+  pid_t pid, waiter;
+  assert_int_equal(pipe(pids), 0);
+  pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    volatile pid_t own = getpid();
+    if (vfork() == 0) {
+      (void)!write(pids[1], (void *)&own, sizeof own);
+      syscall(SYS_pause);
+      _exit(0);
+    }
+    _exit(0);
+  }
+  assert_int_equal(read(pids[0], &waiter, sizeof waiter), sizeof waiter);
+  wait_for_state(waiter, 'D');
+  assert_refused(waiter, "waits uninterruptibly", "try again");
+  wait_for_state(waiter, 'D');
+  kill(waiter, SIGKILL);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* A program of another user: the child of a command without rights. */
+static void another_user(void **unused) {
+  (void)unused;
+  int status;
+  if (geteuid() != 0) SKIP_BECAUSE("needs root");
+  pid_t pid = start_child(NULL), command = fork();
+  if (command == 0) {
+    problem_t problem = {""};
+    if (setgroups(0, NULL) || setgid(65534) || setuid(65534)) _exit(2);
+    _exit(!attach_open(pid, &problem) && strstr(problem.text, "another user") &&
+                  strstr(problem.text, "run sonde with sudo")
+              ? 0
+              : 1);
+  }
+  assert_int_equal(waitpid(command, &status, 0), command);
+  assert_int_equal(status, 0);
+  end_child(pid);
+}
+
+/* An ELF32 program of two instructions: pause(2), again and again. */
+static void write_elf32(int fd, uint16_t machine) {
+  static const uint8_t code[] = {0xb8, 29, 0, 0, 0, 0xcd, 0x80, 0xeb, 0xf7};
+  const uint32_t base = 0x10000, start = sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr);
+  Elf32_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS32, ELFDATA2LSB, EV_CURRENT},
+                       .e_type = ET_EXEC,
+                       .e_machine = machine,
+                       .e_version = EV_CURRENT,
+                       .e_entry = base + start,
+                       .e_phoff = sizeof header,
+                       .e_ehsize = sizeof header,
+                       .e_phentsize = sizeof(Elf32_Phdr),
+                       .e_phnum = 1};
+  Elf32_Phdr segment = {.p_type = PT_LOAD,
+                        .p_vaddr = base,
+                        .p_filesz = start + sizeof code,
+                        .p_memsz = start + sizeof code,
+                        .p_flags = PF_R | PF_X,
+                        .p_align = 4096};
+  (void)!write(fd, &header, sizeof header);
+  (void)!write(fd, &segment, sizeof segment);
+  (void)!write(fd, code, sizeof code);
+}
+
+static void a_32_bit_program(void **unused) {
+  (void)unused;
+  char path[] = "/tmp/sonde-elf32-XXXXXX";
+  int fd = mkstemp(path), status;
+  assert_true(fd >= 0);
+  write_elf32(fd, EM_386);
+  fchmod(fd, 0700);
+  close(fd);
+  int ready[2];
+  char byte;
+  assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+  pid_t pid = fork();
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execl(path, path, (char *)NULL);
+    _exit(77);
+  }
+  close(ready[1]);
+  assert_int_equal(read(ready[0], &byte, 1), 0); /* closed by exec, or at the end */
+  close(ready[0]);
+  if (waitpid(pid, &status, WNOHANG) == pid) {
+    unlink(path);
+    SKIP_BECAUSE("this kernel does not run 32-bit programs");
+  }
+  assert_refused(pid, "32-bit program", "built for that program");
+  end_child(pid);
+  unlink(path);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_filter),
+      cmocka_unit_test(a_filter_of_one_thread),
+      cmocka_unit_test(a_tracer),
+      cmocka_unit_test(a_stopped_program),
+      cmocka_unit_test(a_zombie_and_no_process),
+      cmocka_unit_test(a_kernel_thread),
+      cmocka_unit_test(an_uninterruptible_program),
+      cmocka_unit_test(another_user),
+      cmocka_unit_test(a_32_bit_program),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
