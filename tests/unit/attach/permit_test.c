@@ -155,6 +155,7 @@ static void an_uninterruptible_program(void **unused) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     volatile pid_t own = getpid();
     if (vfork() == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       (void)!write(pids[1], (void *)&own, sizeof own);
       syscall(SYS_pause);
       _exit(0);
