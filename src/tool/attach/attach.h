@@ -30,8 +30,8 @@
 
 typedef struct attach attach_t;
 
-/* How long the last borrowed thread was stopped for each step, from the request to stop it until it
- * was released; 0: never. No other thread is stopped. */
+/* How long the last borrowed thread was stopped for each step, from its stop until it was released;
+ * 0: never. No other thread is stopped. */
 typedef struct attach_pauses {
   uint64_t map_ns, run_ns, unmap_ns;
 } attach_pauses_t;

@@ -122,12 +122,12 @@ static void remember_call(attach_t *attach, borrowed_t *b) {
 
 taken_t borrow_one(attach_t *attach, borrowed_t *b) {
   long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
-  b->begun_ns = os_monotonic_ns();
   if (ptrace(PTRACE_SEIZE, b->tid, NULL, (void *)options) != 0)
     return errno == EPERM ? TAKEN_TRACED : TAKEN_NOT;
   if (ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) != 0) return TAKEN_NOT;
   taken_t taken = wait_for_interrupt(b->tid);
   if (taken != TAKEN) return taken;
+  b->begun_ns = os_monotonic_ns();
   bool known = cpu_read(b->tid, &b->state);
   bool unfit = !known || is_unfit(attach, b);
   if (known && cpu_is_interrupted(&b->state.regs)) {
