@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """sonde view: the page of real recordings, driven in headless Chromium (page/test/browser.mjs). Its figures are
 those of `sonde report --json`."""
+import atexit
 import functools
+import json
 import os
 import pathlib
 import re
@@ -30,14 +32,27 @@ def page_of(recording, *options):
     return page, told
 
 
-def drive(page, told, *checks):
+@functools.cache
+def browser():
+    """The driver, with one browser for all cases."""
     if not CHROMIUM:
         skip("chromium is missing")
     if not os.path.isdir(os.path.join(PAGE, "node_modules", "playwright-core")):
         skip("the npm packages of page/ are missing")
-    run = subprocess.run(["node", os.path.join(PAGE, "test", "browser.mjs"), CHROMIUM, page, told, *checks],
-                         capture_output=True, text=True, check=False)
-    check(run.returncode == 0, run.stdout + run.stderr)
+    driver = subprocess.Popen(["node", os.path.join(PAGE, "test", "browser.mjs"), CHROMIUM], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True)
+    atexit.register(driver.wait)
+    atexit.register(driver.stdin.close)  # then it closes the browser; the last registered is the first to be called
+    return driver
+
+
+def drive(page, told, *checks):
+    driver = browser()
+    print(json.dumps({"page": page, "report": told, "checks": checks}), file=driver.stdin, flush=True)
+    answer = driver.stdout.readline()
+    check(answer, "the driver ended")
+    for failure in json.loads(answer or "[]"):
+        check(False, failure)
 
 
 @functools.cache
