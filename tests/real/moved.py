@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """A library that is unloaded and comes back at another address is one library: its blocks, samples, waits and
-system calls of the same places are counted together, whatever the address. The program keeps each of its places from it."""
-from helpers import fresh, needs_agent, nothing_missing, record, report, run_cases, sonde
+system calls of the same places are counted together, whatever the address. The program keeps each of its places from it.
+A library that is loaded by a relative path is recorded by its absolute one."""
+import re
+
+from helpers import compile_c, fresh, needs_agent, nothing_missing, output_of, record, report, run_cases, sonde, write
 from shared.audits import audit_of, compile_audited, record_audit
 
 needs_agent()
@@ -120,6 +123,24 @@ def system_calls():
     assert [(row["class"], row["call"], row["calls"], _functions(row)[:2]) for row in rows] == [
         ("below", "openat", LOADS, ["look", "work"])], rows
     assert rows[0]["first_ns"] < rows[0]["last_ns"], rows
+
+
+def relative_path(folder):
+    """The report is read in another folder than the one that the path is relative to."""
+    compile_c("#include <stdlib.h>\nvoid *kept; void plug_work(void) { for (int i = 0; i < 9; i++) kept = malloc(7777); }",
+              "-g", "-shared", "-fPIC", out=folder / "plug.so")
+    loads = compile_c("""#include <dlfcn.h>
+        int main(void) { void *p = dlopen("./plug.so", RTLD_NOW); ((void (*)(void))dlsym(p, "plug_work"))(); }""", "-ldl")
+    named = fresh(".program")
+    sources = write("void plug_work(void); int main(void) { plug_work(); }", ".c")
+    output_of("cc", sources, "./plug.so", "-o", named, cwd=folder)
+    for program in (loads, named):
+        path, done = record([program], "--malloc=all", cwd=folder)
+        assert done.returncode == 0, done
+        row, = [row for row in _told(path, "malloc")["stacks"] if row["allocated"]["bytes"] == 9 * 7777]
+        assert _functions(row)[:2] == ["plug_work", "main"], row
+        by_function = sonde("report", path, "malloc").split("live at the peak, by function")[1].split("by library")[0]
+        assert re.search(r"70.0 KB .* 9  plug_work$", by_function, re.M), by_function
 
 
 run_cases(globals())

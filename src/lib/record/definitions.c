@@ -30,10 +30,11 @@ static void set_bit(uint8_t *set, uint32_t id, bool in) {
     __atomic_fetch_and(&set[id / 8], (uint8_t)~bit, __ATOMIC_RELAXED);
 }
 
-/* The list's path of the program is valid in this process only. */
+/* `file` is valid in this process only: it may be relative to a working directory, or name a
+ * descriptor. */
 const char *definitions_path(const image_entry_t *entry, char *out, size_t size) {
   if (entry->is_program && os_program_path(out, size) > 0) return out;
-  return entry->file ? entry->file : entry->path;
+  return entry->path ? entry->path : entry->file;
 }
 
 uint32_t definitions_frame_flags(uint64_t pc, bool exact) {
