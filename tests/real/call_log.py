@@ -3,9 +3,12 @@
 """`sonde export --as calls`: one line a call with depth and duration, in the order of the calls' beginnings,
 against what the program itself says. `report --all --tree` shows every child. Patterns of --trace and
 --function match names as reports print them."""
+import json
+import os
 import re
+import subprocess
 
-from helpers import compile_c, needs_agent, record, report, run_cases, sonde
+from helpers import INCLUDE, LINK_SHARED, compile_c, fresh, needs_agent, record, report, run_cases, sonde
 
 needs_agent()
 
@@ -85,6 +88,44 @@ def patterns_are_names_of_reports():
     for pattern in "net::Socket::read", "net::Socket::read(int)", "net::*::read":
         nodes = report(path, "trace", "--function", pattern)["trace"]["functions"]
         assert {node["function"] for node in nodes} == {"net::Socket::read(int)"}, (pattern, nodes)
+
+
+SCOPES = """#include <sonde/sonde.h>
+int main(int argc, char **argv) {
+  sonde_trace_start(0);
+  { sonde_trace_scope("load settings"); }
+  { sonde_trace_scope("GET /index.html?a=1 HTTP"); }
+  { sonde_trace_scope("two\\nlines (of)\\ttext"); }
+  sonde_trace_stop();
+  sonde_trace_print(2);
+  return sonde_trace_save(argv[1]) != 0;
+}"""
+
+
+def names_of_scopes_are_whole():
+    """They are any text, and no names of functions, which a report shortens."""
+    names = ["load settings", "GET /index.html?a=1 HTTP", r"two\nlines (of)\ttext"]
+    path = fresh()
+    printed = subprocess.run([compile_c(SCOPES, INCLUDE, *LINK_SHARED), path], capture_output=True, text=True, check=True)
+    assert {line.split(None, 6)[6] for line in printed.stderr.splitlines()[1:]} == {*names[:2], "two?lines (of)?text"}, printed
+    assert [call[3] for call in _calls(sonde("export", "--as", "calls", path))] == names
+    assert [call[3] for call in _calls(sonde("export", "--as", "calls", "--full-names", path))] == names
+    timeline = json.loads(sonde("export", "--as", "chrome-trace", path))["traceEvents"]
+    assert [event["name"] for event in timeline if event["ph"] == "X"] == names, timeline
+    shown = sonde("report", path, "trace").split("slowest")[0].splitlines()
+    assert all(any(line.endswith(name) for line in shown) for name in names), shown
+    told = report(path, "trace", "--function", "GET *")["trace"]["functions"]
+    assert [function["function"] for function in told] == names[1:2], told
+
+
+def imported_functions_are_demangled():
+    library = compile_c("namespace net { int read(const char *text) { return *text; } }", "-x", "c++", "-shared", "-fPIC",
+                        compiler="g++", out=fresh(".so"))
+    program = compile_c("namespace net { int read(const char *text); } int main() { return net::read(\"\"); }", "-x", "c++",
+                        "-x", "none", "-Wl,-rpath," + os.path.dirname(library), library, compiler="g++")
+    path, _done = record([program], "--trace=net::read")
+    assert [call[3] for call in _calls(sonde("export", "--as", "calls", path))] == ["net::read"]
+    assert [f["function"] for f in report(path, "trace")["trace"]["functions"]] == ["net::read(char const*)"]
 
 
 run_cases(globals())

@@ -6,13 +6,16 @@
 
 #include "base/terminal.h"
 #include "report/own_code.h"
+#include "symbol/demangle.h"
 #include "symbol/generated.h"
 #include "symbol/python.h"
+#include "symbol/short_name.h"
 #include "symbol/symbol.h"
 
 typedef struct functions {
   frame_name_t *names;
   int count;
+  char *text; /* the demangled form of the frame's text; NULL: the text is no linker name */
 } functions_t;
 
 typedef struct module {
@@ -58,6 +61,7 @@ void frame_names_free(frame_names_t *n) {
       if (!n->functions[i].names[k].known)
         free((char *)(uintptr_t)n->functions[i].names[k].function);
     free(n->functions[i].names);
+    free(n->functions[i].text);
   }
   free(n->functions);
   free(n->modules);
@@ -98,6 +102,14 @@ static char *text_without_name(const record_frame_t *f, const module_t *m, uint6
   else
     snprintf(text, sizeof text, "0x%" PRIx64, f->pc);
   return strdup(text);
+}
+
+/* The frame's own text is the linker name of an imported function, or the name of a scope. */
+static void set_text(frame_name_t *name, const record_frame_t *f, functions_t *a) {
+  static char text[DEMANGLE_MAX];
+  if (demangle(f->text, text, sizeof text)) a->text = strdup(text);
+  name->function = a->text ? a->text : f->text;
+  name->is_text = !a->text;
 }
 
 static void set_python(frame_name_t *name) {
@@ -144,7 +156,7 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
       name->inlined = found[i].inlined;
       name->function = found[i].function ? found[i].function : found[i].raw;
     }
-    if (f->text) name->function = f->text;
+    if (f->text) set_text(name, f, a);
     if (own) name->function = "[sonde]";
     name->known = name->function != NULL;
     name->own = m && m->own && name->known && own_function(name->function, name->file);
@@ -155,6 +167,13 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }
+}
+
+char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char *out, size_t size) {
+  if (name->is_text) return short_text(name->function, full ? 0 : width, out, size);
+  if (name->known && !full) return short_name(name->function, width, out, size);
+  snprintf(out, size, "%s", name->function);
+  return out;
 }
 
 int frame_names_of_frame(frame_names_t *n, const record_frame_t *f, const frame_name_t **out) {

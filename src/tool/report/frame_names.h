@@ -16,6 +16,7 @@ typedef struct frame_name {
   const char *path;     /* of the image; "": none */
   const char *library;  /* file name of the image; "": none */
   bool known;           /* the function has a name */
+  bool is_text;         /* the name is any text, such as that of a scope: it is not shortened */
   bool inlined;         /* into the next one */
   bool system;          /* in a system image: libc and its family */
   bool python;          /* a Python function */
@@ -40,6 +41,10 @@ void frame_names_free(frame_names_t *names);
  * NAMES is freed. */
 int frame_names_of_frame(frame_names_t *names, const record_frame_t *frame,
                          const frame_name_t **out);
+
+/* Writes the name to OUT, of SIZE bytes: unless FULL in its short form (symbol/short_name.h), in at
+ * most WIDTH columns. Returns OUT. */
+char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char *out, size_t size);
 
 /* The functions of FRAME, in the form of a recording, if they have names; valid until the next
  * call. Returns the count. For pack_names_t: NAMES is a frame_names_t. */

@@ -6,6 +6,7 @@
 #include "base/wrap.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ELLIPSIS "\u2026"
@@ -276,19 +277,30 @@ static void shorten(const char *full, int keep, char *out, size_t size) {
   }
 }
 
+char *short_text(const char *text, unsigned width, char *out, size_t size) {
+  static const char named[] = "abtnvfr"; /* 7 to 13 */
+  shortener_t s = {.out = out, .size = size};
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    char escaped[8] = {(char)c, 0};
+    if (c >= 7 && c <= 13)
+      snprintf(escaped, sizeof escaped, "\\%c", named[c - 7]);
+    else if (c < ' ' || c == 127)
+      snprintf(escaped, sizeof escaped, "\\x%02x", c);
+    put_text(&s, escaped);
+  }
+  out[s.used] = 0;
+  if (width) cut(out, size, width);
+  return out;
+}
+
 static bool is_objective_c(const char *name) {
   return strstr(name, "-[") != NULL || strstr(name, "+[") != NULL;
 }
 
 char *short_name(const char *full, unsigned width, char *out, size_t size) {
   static const int keeps[] = {NESTED_MAX, 1, 0};
-  if (is_objective_c(full)) {
-    shortener_t s = {.out = out, .size = size};
-    put_text(&s, full);
-    out[s.used] = 0;
-    if (width) cut(out, size, width);
-    return out;
-  }
+  if (is_objective_c(full)) return short_text(full, width, out, size);
   for (int i = 0; i < 3; i++) {
     shorten(full, keeps[i], out, size);
     if (!width || columns(out) <= width) return out;

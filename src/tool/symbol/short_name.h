@@ -24,4 +24,8 @@
  * A form that does not fit SIZE is cut. Returns OUT. */
 char *short_name(const char *full, unsigned width, char *out, size_t size);
 
+/* The same for text that is no function's name, such as that of a scope: it is only cut. Control
+ * characters are escaped as in C. */
+char *short_text(const char *text, unsigned width, char *out, size_t size);
+
 #endif

@@ -243,6 +243,14 @@ static uint64_t rate_of_clock(void) {
   return ticks ? (ns << RATE_BITS) / ticks : UINT64_C(1) << RATE_BITS;
 }
 
+/* Puts TEXT on one line. */
+static void put_line(text_t *t, const char *text) {
+  for (; *text; text++) {
+    const char c[2] = {(unsigned char)*text >= ' ' ? *text : '?', 0};
+    text_put(t, c);
+  }
+}
+
 static void put_name(text_t *t, uint32_t frame) {
   frame_info_t info;
   sonde_name_t name;
@@ -255,7 +263,7 @@ static void put_name(text_t *t, uint32_t frame) {
   if (!scope) scope = trace_kept_name(info.pc); /* an Objective-C method */
   if (!scope && sonde_name(info.pc, SONDE_NAME_EXACT, &name) == 0) scope = name.symbol;
   if (scope)
-    text_put(t, scope);
+    put_line(t, scope);
   else
     text_hex(t, info.pc);
 }

@@ -9,6 +9,7 @@
 #include "report/json.h"
 #include "report/report.h"
 #include "report/sections/seccomp.h"
+#include "symbol/short_name.h"
 
 static void print_end(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
@@ -73,18 +74,11 @@ static void print_program(const reader_t *reader, FILE *out) {
     fprintf(out, "number %" PRIu32 "\n", program);
 }
 
-/* Prints at most MOST bytes of an argument, with control characters escaped as in C. */
-static void print_argument(const char *text, size_t most, FILE *out) {
-  static const char named[] = "abtnvfr"; /* 7 to 13 */
-  for (; *text && most; text++, most--) {
-    unsigned char c = (unsigned char)*text;
-    if (c >= 7 && c <= 13)
-      fprintf(out, "\\%c", named[c - 7]);
-    else if (c < ' ' || c == 127)
-      fprintf(out, "\\x%02x", c);
-    else
-      fputc(c, out);
-  }
+static void print_argument(const char *text, FILE *out) {
+  enum { SHOWN_MAX = 80 };
+  char bytes[SHOWN_MAX + 1], escaped[SHORT_NAME_SIZE(2 * SHOWN_MAX)];
+  snprintf(bytes, sizeof bytes, "%s", text);
+  fputs(short_text(bytes, 0, escaped, sizeof escaped), out);
 }
 
 void report_command_text(const report_t *r, FILE *out) {
@@ -92,7 +86,7 @@ void report_command_text(const report_t *r, FILE *out) {
   const char *argument;
   for (uint32_t i = 1; (argument = reader_argument(reader, i)) && i < 12; i++) {
     if (i > 1) fputc(' ', out);
-    print_argument(argument, 80, out);
+    print_argument(argument, out);
   }
   fputc('\n', out);
 }

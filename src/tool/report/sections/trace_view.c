@@ -7,7 +7,6 @@
 #include "report/sections/trace_view.h"
 #include "sensor/trace/wait_names.h"
 #include "sonde/status.h"
-#include "symbol/short_name.h"
 
 /* The slowest single calls with --all, which is about functions and the tree. */
 enum { SLOWEST_OF_ALL = 100 };
@@ -150,10 +149,10 @@ typedef struct function_filter {
 } function_filter_t;
 
 /* Whether PATTERN matches the name as reports print it: whole, or without arguments. */
-static bool matches(const char *pattern, const char *name) {
+static bool matches(const char *pattern, const frame_name_t *name) {
   char text[REPORT_NAME_MAX];
-  return fnmatch(pattern, name, 0) == 0 ||
-         fnmatch(pattern, short_name(name, REPORT_NAME_MAX - 1, text, sizeof text), 0) == 0;
+  return fnmatch(pattern, name->function, 0) == 0 ||
+         fnmatch(pattern, frame_name_text(name, false, 0, text, sizeof text), 0) == 0;
 }
 
 /* A function of unknown size is accepted. */
@@ -162,7 +161,7 @@ static bool accepts(void *context, const record_frame_t *f) {
   if (w->report->functions) {
     const frame_name_t *names;
     int count = frame_names_of_frame(w->report->names, f, &names);
-    if (!matches(w->report->functions, names[count - 1].function)) return false;
+    if (!matches(w->report->functions, &names[count - 1])) return false;
   }
   uint64_t size = w->sizes ? function_size_of(w->sizes, f) : 0;
   return size == 0 || size >= w->report->least_bytes;

@@ -8,18 +8,13 @@
 
 #include "report/json.h"
 #include "report/report.h"
-#include "symbol/short_name.h"
 
 enum { DEPTH_SHOWN = 12, DEPTH_MAX = 4096 };
 
 char *report_name(const report_t *r, const frame_name_t *name, int room, char *out) {
   enum { LEAST_ROOM = 20 };
-  if (!r->columns || !name->known)
-    snprintf(out, REPORT_NAME_MAX, "%s", name->function);
-  else
-    short_name(name->function, room > LEAST_ROOM ? (unsigned)room : LEAST_ROOM, out,
-               REPORT_NAME_MAX);
-  return out;
+  return frame_name_text(name, !r->columns, room > LEAST_ROOM ? (unsigned)room : LEAST_ROOM, out,
+                         REPORT_NAME_MAX);
 }
 
 void report_place(const report_t *r, const frame_name_t *name, char *out, size_t size) {
