@@ -90,6 +90,41 @@ def patterns_are_names_of_reports():
         assert {node["function"] for node in nodes} == {"net::Socket::read(int)"}, (pattern, nodes)
 
 
+# Every kind of name that a function of the program itself may have.
+KINDS = """
+volatile int v;
+#define WORK for (int i = 0; i < 100; i++) v += i
+#define FUNCTION __attribute__((noinline, noclone))
+static FUNCTION int slow(int n) { WORK; return v + n; }
+FUNCTION int slow(double) { WORK; return v; }
+struct B { B(); ~B(); int operator()(int); };
+FUNCTION B::B() { WORK; }
+FUNCTION B::~B() { WORK; }
+FUNCTION int B::operator()(int n) { WORK; return n; }
+namespace { FUNCTION int anon(int n) { WORK; return n; } }
+template <class T> struct W { FUNCTION T get() { WORK; return T(v); } };
+FUNCTION int run() {
+  auto first = [&](int n) FUNCTION { WORK; return n; };
+  auto second = [&](char c) FUNCTION { WORK; return c; };
+  WORK;
+  return first(1) + second(2);
+}
+int main() { B b; W<int> w; return !(b(1) + slow(1) + slow(1.0) + anon(2) + w.get() + run()); }
+"""
+
+
+def functions_of_the_program_are_named_as_in_reports():
+    program = compile_c(KINDS, "-O1", "-x", "c++", compiler="g++")
+    for pattern, names in (("slow", ["slow", "slow"]), ("B::B", ["B::B"]), ("B::~B", ["B::~B"]), ("B::operator()", ["B::operator()"]),
+                           ("(anonymous namespace)::anon", ["(anonymous namespace)::anon"]), ("W<int>::get", ["W<int>::get"]),
+                           ("run()::{lambda(char)#2}", ["run::{lambda#2}"]), ("run", ["run"])):
+        path, done = record([program], f"--trace=!{pattern}", "--no-waits", text=True)
+        said = [call[3] for call in _calls(sonde("export", "--as", "calls", path))]
+        assert said == names, (pattern, said, done.stderr)
+    _path, done = record([program], "--trace=!net::nothing", text=True)
+    assert "no traceable function or method matches '!net::nothing'" in done.stderr, done
+
+
 SCOPES = """#include <sonde/sonde.h>
 int main(int argc, char **argv) {
   sonde_trace_start(0);

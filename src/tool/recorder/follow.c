@@ -75,6 +75,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->recording.control->policy_fd = main->policy_fd;
   c->recording.control->policy_size = main->policy_size;
   memcpy(c->recording.control->trace_pattern, main->trace_pattern, sizeof main->trace_pattern);
+  memcpy(c->recording.control->trace_given, main->trace_given, sizeof main->trace_given);
   c->recording.control->trace_waits = main->trace_waits;
   recording_set_tracing(&c->recording, load_relaxed(&main->trace_generation) & 1);
   control_open(&c->control, &c->recording, c->path, pid);

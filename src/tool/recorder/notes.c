@@ -63,7 +63,7 @@ void notes_of_trace(const shm_control_t *c) {
   else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->code_moved &&
            !c->methods_timed)
     message_note("no traceable function or method matches '%s'; see 'sonde help record'",
-                 c->trace_pattern);
+                 c->trace_given);
   if (c->imports_left)
     message_note("%u functions with unusual calling conventions are not traced", c->imports_left);
   if (c->code_unnamed)

@@ -120,6 +120,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
   recording_set_tracing(&s->recording, o->mode & RECORD_CALLS);
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
+  if (o->trace_given) strcpy(control->trace_given, o->trace_given);
   control->trace_waits = o->trace_waits;
   control->follows_async = o->async;
   if (o->leaks && !leaks_at_exit_begin(&s->leaks, &s->recording))

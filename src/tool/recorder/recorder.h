@@ -49,6 +49,8 @@ typedef struct recorder_options {
   cpu_rules_t cpu_rules;
   /* functions that RECORD_CALLS traces besides instrumented ones; NULL: none */
   const char *trace_pattern;
+  /* what the user gave, in which names are those of reports (symbol/link_pattern.h) */
+  const char *trace_given;
   /* whether RECORD_CALLS traces the C library's functions that can block, too */
   bool trace_waits;
   /* of RECORD_AUDIT: the compiled policy; must stay valid while the recorder runs */

@@ -9,9 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Writes PATTERN, a list of globs separated by commas (--trace), to OUT. A glob with "::" or "("
- * names a function of C++ or Rust and becomes the globs of its linker names; others are copied. The
- * arguments in parentheses do not count. False if OUT is too small. */
+/* Writes PATTERN, a list of globs separated by commas (--trace), to OUT. A name of a function of
+ * C++ or Rust becomes the globs of its linker names; a name that C may have, too, is copied and
+ * becomes globs. Arguments of functions and templates do not count. Other globs are copied. False
+ * if OUT is too small. */
 bool link_pattern(const char *pattern, char *out, size_t size);
 
 #endif

@@ -58,7 +58,7 @@ static int hook_imports(const char *pattern) {
   if (control->trace_pattern[0]) return SONDE_EBUSY;
   while (pattern[length])
     length++;
-  if (!length || length >= sizeof control->trace_pattern) return SONDE_EINVAL;
+  if (!length || length >= sizeof control->trace_given) return SONDE_EINVAL;
   memcpy(control->trace_pattern, pattern, length + 1);
   int status = imports_start(NULL);
   if (status < 0) control->trace_pattern[0] = 0;

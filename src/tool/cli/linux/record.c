@@ -183,9 +183,11 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     o->mode |= SENSOR_MODE_trace;
     if (!value) break;
     o->trace_pattern = p->trace_pattern;
+    o->trace_given = value;
+    if (strlen(value) >= sizeof((shm_control_t *)0)->trace_given)
+      return "--trace takes a pattern of at most 511 bytes";
     if (link_pattern(value, p->trace_pattern, sizeof p->trace_pattern)) break;
-    return "--trace takes a pattern of at most 511 bytes; the linker's names of C++ and Rust "
-           "functions count";
+    return "--trace names too many functions at once; use wildcards";
   case KEY_CPU:
     o->mode |= SENSOR_MODE_sample;
     o->cpu = true;
