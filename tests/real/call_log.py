@@ -147,7 +147,7 @@ def names_of_scopes_are_whole():
     assert [call[3] for call in _calls(sonde("export", "--as", "calls", "--full-names", path))] == names
     timeline = json.loads(sonde("export", "--as", "chrome-trace", path))["traceEvents"]
     assert [event["name"] for event in timeline if event["ph"] == "X"] == names, timeline
-    shown = sonde("report", path, "trace").split("slowest")[0].splitlines()
+    shown = sonde("report", "--all", path, "trace").split("slowest")[0].splitlines()
     assert all(any(line.endswith(name) for line in shown) for name in names), shown
     told = report(path, "trace", "--function", "GET *")["trace"]["functions"]
     assert [function["function"] for function in told] == names[1:2], told
