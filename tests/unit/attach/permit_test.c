@@ -147,6 +147,7 @@ static void a_kernel_thread(void **unused) {
 /* A parent in vfork waits uninterruptibly until its child ends. */
 static void an_uninterruptible_program(void **unused) {
   (void)unused;
+  if (is_thread_sanitized()) SKIP_BECAUSE("ThreadSanitizer's vfork is fork");
   int pids[2];
   pid_t pid, waiter;
   assert_int_equal(pipe(pids), 0);
