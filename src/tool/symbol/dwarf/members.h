@@ -13,8 +13,8 @@
 
 typedef struct members members_t;
 
-/* Lists the variables with an address in the file PATH; reads all its debug information. NULL: there
- * is none, or memory ran out. */
+/* Lists the variables with an address in the file PATH; reads all its debug information. NULL:
+ * there is none, or memory ran out. */
 members_t *members_open(const char *path);
 void members_close(members_t *members);
 
