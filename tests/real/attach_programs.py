@@ -16,6 +16,7 @@ PROGRAM = r"""
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 static volatile unsigned long turns;
 static void *wait_often(void *unused) {
@@ -23,20 +24,27 @@ static void *wait_often(void *unused) {
     if (usleep(2000)) return unused;
 }
 static void on_signal(int number) { (void)number; }
-int main(void) {
-  pthread_t thread;
+static void *answer(void *unused) {
   char line[64];
-  signal(SIGUSR1, on_signal);
-  pthread_create(&thread, NULL, wait_often, NULL);
-  puts("ready");
-  fflush(stdout);
   while (fgets(line, sizeof line, stdin)) {
     unsigned long before = turns;
     while (turns == before) usleep(1000);
     puts("alive");
     fflush(stdout);
   }
-  return 7;
+  exit(7);
+}
+int main(void) {
+  pthread_t thread;
+  signal(SIGUSR1, on_signal);
+  pthread_create(&thread, NULL, wait_often, NULL);
+  puts("ready");
+  fflush(stdout);
+#ifdef MAIN_ENDS
+  pthread_create(&thread, NULL, answer, NULL);
+  pthread_exit(NULL);
+#endif
+  answer(NULL);
 }
 """
 
@@ -67,13 +75,17 @@ def try_program(program, *prefix):
 
 
 def images(pid):
-    """The executable mappings: addresses and names."""
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as file:
+    """The executable mappings: addresses and names. A main thread that has ended does not show them."""
+    with open(f"/proc/{max(map(int, os.listdir(f'/proc/{pid}/task')))}/maps", encoding="utf-8") as file:
         return re.findall(r"^(\S+) ..x. .*?(\S*)$", file.read(), re.M)
 
 
 def glibc():
     try_program(compile_c(PROGRAM, "-pthread"))
+
+
+def main_thread_ended():
+    try_program(compile_c(PROGRAM, "-pthread", "-DMAIN_ENDS"))
 
 
 def glibc_static():

@@ -72,6 +72,13 @@ static bool is_clean_stopped(scan_t *s, pid_t tid) {
   return result == STOP_GONE || (result == STOP_DONE && !s->is_inside);
 }
 
+/* The main thread remains as a zombie if it ends before the others. */
+static bool has_ended(const scan_t *s, pid_t tid) {
+  thread_t thread = {.tid = tid};
+  return !process_read_stat(process_of(s->target), &thread) || thread.state == 'Z' ||
+         thread.state == 'X';
+}
+
 static bool is_clean(scan_t *s, pid_t tid) {
   thread_files_t files;
   sample_t sample;
@@ -81,7 +88,7 @@ static bool is_clean(scan_t *s, pid_t tid) {
   if (sample.activity == ACTIVITY_BLOCKED) clean = is_clean_in_place(s, &files, &sample);
   thread_files_close(&files);
   if (sample.activity == ACTIVITY_RUNNING) clean = is_clean_stopped(s, tid);
-  return clean;
+  return clean || has_ended(s, tid);
 }
 
 static bool was_clean(const scan_t *s, pid_t tid) {
