@@ -9,8 +9,8 @@ import signal
 import subprocess
 
 from helpers import (
-    SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs_agent, report, run_cases, skip, try_sonde)
-from shared.serving import record_again_and_again
+    SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs_agent, report, run_cases, skip, try_sonde, until)
+from shared.serving import record_again_and_again, start_attached
 
 needs_agent()
 
@@ -184,10 +184,7 @@ class Attached:
 
     def __init__(self, program, *options):
         self.path = fresh()
-        self.recorder = subprocess.Popen([SONDE, "record", "-p", str(program.pid), *(options or ("--malloc=all",)),
-                                          "-o", self.path], stderr=subprocess.PIPE, text=True)
-        line = self.recorder.stderr.readline()
-        assert "with the agent in it" in line, line
+        self.recorder = start_attached(program.pid, self.path, *(options or ("--malloc=all",)))
 
     def __enter__(self):
         return self
@@ -248,6 +245,31 @@ def an_audit_counts_each_call(folder):
             program.work()
             assert [finding["calls"] for finding in told["findings"]] == [1000], told
         assert program.end() == 0
+
+
+def the_agent_joins_a_recording_from_outside(folder):
+    path = f"{folder}/joined.sonde"
+    with Program(_compile(COUNTED)) as program:
+        def control(*words):
+            done = try_sonde("ctl", program.pid, *words)
+            return done.stdout if done.returncode == 0 else done.stderr
+
+        with subprocess.Popen([SONDE, "record", "-p", str(program.pid), "-o", path], stderr=subprocess.PIPE) as recorder:
+            until(lambda: "pid" in control("status"), "the recorder listens")
+            program.work()
+            assert "ctl" in control("malloc=all") and "no agent" in control("detach")
+            until(lambda: control("attach") == "agent attached\n", "the agent is there")
+            assert "already" in control("attach")
+            assert control("malloc=all") == "malloc all\n"
+            program.work()
+            assert control("detach") == "agent detached\n"
+            program.work()
+            recorder.send_signal(signal.SIGINT)
+            recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert program.end() == 0
+    told = report(path, "malloc")["malloc"]
+    # The first work has freed the blocks from before the agent.
+    assert told["allocated"]["blocks"] == 42010 and told["frees"] == 21000, told
 
 
 def a_library_that_is_loaded_later_is_seen(folder):

@@ -39,8 +39,9 @@ __attribute__((visibility("hidden"))) void os_set_thread_slot(os_thread_slot_t w
  * thread's id in this C library's structure is unknown. */
 __attribute__((visibility("hidden"))) _Bool os_thread_slots_init(void);
 
-/* Makes sure that the calling thread has slots, as the first os_set_thread_slot does. Returns false if the table is full, or if the
- * thread cannot be identified: it is not a thread of the C library. */
+/* Makes sure that the calling thread has slots, as the first os_set_thread_slot does. Returns false
+ * if the table is full, or if the thread cannot be identified: it is not a thread of the C library.
+ */
 __attribute__((visibility("hidden"))) _Bool os_thread_slots_claim(void);
 #define SLOT_BY_CALL
 #endif

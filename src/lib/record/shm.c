@@ -98,7 +98,12 @@ int writer_attach(const settings_t *s) {
     return SONDE_EIO;
   }
   if (g->left && (control = os_map_over(g->left, control, SHM_BYTES)) == NULL) return SONDE_ENOMEM;
+#if defined(SONDE_ATTACHED) /* the program ran before */
+  uint32_t none = 0;
+  g->exec_index = cas_acq_rel(&control->exec_index, &none, 1u) ? 1 : none;
+#else
   g->exec_index = __atomic_add_fetch(&control->exec_index, 1, __ATOMIC_ACQ_REL);
+#endif
   if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
   control->trampoline_pc = trampoline_address(TRAMPOLINE_RETURN);

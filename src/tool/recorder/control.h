@@ -49,6 +49,8 @@ typedef struct control {
   const struct control *listener;
   /* of a process that is recorded from outside: a request ended the recording */
   bool is_over;
+  /* the agent was loaded into that process */
+  bool is_attached;
   /* who sent the current request */
   pid_t client_pid;
   /* a descriptor that the reply carries; -1: none */
@@ -81,6 +83,8 @@ typedef bool control_command_t(control_t *control, const char *argument, FILE *r
   X(stays, 0)                                                                                      \
   X(change, 2)                                                                                     \
   X(leaks, 1)                                                                                      \
+  X(attach, 0)                                                                                     \
+  X(detach, 0)                                                                                     \
   X(stop, 0)
 
 #define CONTROL_DECLARE(name, argument) control_command_t control_##name;

@@ -14,6 +14,7 @@
 #include "base/parse.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
+#include "recorder/monitor/outside/attached.h"
 #include "recorder/process_facts.h"
 #include "recorder/processes.h"
 #include "record/settings.h"
@@ -40,8 +41,18 @@ static bool report_stopped(const control_t *c, FILE *reply) {
 
 /* Sensors of the agent cannot be switched on without it. */
 static bool report_no_agent(const control_t *c, const char *sensor, FILE *reply) {
+  if (!load_relaxed(&c->recording->control->from_outside) || c->is_attached) return false;
+  fprintf(reply,
+          "the program is recorded from outside, without the agent that %s needs; load it "
+          "with 'sonde ctl %d attach'",
+          sensor, (int)c->pid);
+  return true;
+}
+
+/* Sensors that an agent has only if it was there from the program's start. */
+static bool report_attached(const control_t *c, const char *sensor, FILE *reply) {
   if (!load_relaxed(&c->recording->control->from_outside)) return false;
-  fprintf(reply, "the program is recorded from outside, without the agent that %s needs", sensor);
+  fprintf(reply, "%s cannot be switched on in a program that ran before its recording", sensor);
   return true;
 }
 
@@ -114,7 +125,7 @@ bool control_trace(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "trace takes on or off");
     return false;
   }
-  if (on && report_no_agent(c, "trace", reply)) return false;
+  if (on && report_attached(c, "trace", reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_trace, on ? SENSOR_MODE_trace : 0,
                    c->recording->control->sample_bytes, reply))
     return false;
@@ -130,11 +141,44 @@ bool control_audit(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "audit takes on or off");
     return false;
   }
-  if (on && report_no_agent(c, "audit", reply)) return false;
+  if (on && report_attached(c, "audit", reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_audit, on ? SENSOR_MODE_audit : 0,
                    c->recording->control->sample_bytes, reply))
     return false;
   fprintf(reply, "audit %s\n", argument);
+  return true;
+}
+
+/* The agent may send requests meanwhile, which are served inside this one. */
+bool control_attach(control_t *c, const char *argument, FILE *reply) {
+  char settings[SETTINGS_MAX];
+  problem_t problem;
+  (void)argument;
+  if (report_stopped(c, reply)) return false;
+  if (!load_relaxed(&c->recording->control->from_outside) || c->is_attached || !c->processes) {
+    fprintf(reply, "the agent is in the program already");
+    return false;
+  }
+  control_settings(c, false, settings, sizeof settings);
+  c->is_attached = attached_load(c, settings, &problem);
+  c->passed = -1;
+  fprintf(reply, "%s", c->is_attached ? "agent attached\n" : problem.text);
+  return c->is_attached;
+}
+
+bool control_detach(control_t *c, const char *argument, FILE *reply) {
+  problem_t problem;
+  (void)argument;
+  if (!c->is_attached) {
+    fprintf(reply, "there is no agent that was attached to the program");
+    return false;
+  }
+  uint32_t mode = load_relaxed(&c->recording->control->mode);
+  if (!switch_mode(c, ATTACHED_MODES, 0, 0, reply)) return false;
+  c->is_attached = false;
+  bool left = attached_unload(c, mode, &problem);
+  c->passed = -1;
+  fprintf(reply, "agent %s\n", left ? "detached" : problem.text);
   return true;
 }
 

@@ -184,8 +184,10 @@ static void refresh(recorder_t *s) {
   uint64_t now = recording_now_ns(&s->recording);
   if (searches_often(s)) processes_scan_unrecorded(&s->processes);
   if (s->control.follow && s->observed) follow_observe(&s->follow);
-  if (s->observed && observed_has_executed(s->observed))
+  if (s->observed && observed_has_executed(s->observed)) {
     (void)add_relaxed(&s->recording.control->exec_index, 1);
+    s->control.is_attached = false;
+  }
   if (now - s->refreshed_ns < 1000000000) return;
   s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
@@ -443,6 +445,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
 /* Blocks are recorded once every slot is hooked: all earlier ones are then known as such. */
 static bool attach(recorder_t *s, problem_t *problem) {
   if (!attached_load(&s->control, s->settings, problem)) return false;
+  s->control.is_attached = true;
   if (recording_set_mode(&s->recording, s->options->mode, s->options->sample_bytes) == 0)
     return true;
   problem_t ignored;
@@ -452,10 +455,11 @@ static bool attach(recorder_t *s, problem_t *problem) {
 }
 
 static void detach(recorder_t *s) {
-  if (observed_has_ended(s->observed)) return;
+  if (!s->control.is_attached || observed_has_ended(s->observed)) return;
   problem_t problem;
+  uint32_t mode = load_relaxed(&s->recording.control->mode);
   (void)recording_set_mode(&s->recording, 0, 0);
-  if (!attached_unload(&s->control, s->options->mode, &problem)) message_note("%s", problem.text);
+  if (!attached_unload(&s->control, mode, &problem)) message_note("%s", problem.text);
 }
 
 /* Returns whether the recording is kept. */
@@ -466,7 +470,7 @@ static bool observe(recorder_t *s, bool attached) {
                s->observed->name, attached ? "with the agent in it" : "from outside");
   if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
   int status = monitor(s);
-  if (attached) detach(s);
+  detach(s);
   int finished = recording_finish(&s->recording, status);
   bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
   if (s->control.follow) follow_leave(&s->follow);

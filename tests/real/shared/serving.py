@@ -140,14 +140,25 @@ class Server:
         return len(os.listdir(f"/proc/{self.pid}/fd")), len(os.listdir(f"/proc/{self.pid}/task")), mapped
 
 
+def start_attached(pid, path, *options):
+    """A recorder whose agent is in the process PID. On a busy machine a thread may get no CPU time, so that it does
+    not stop in time; the command then says to try again."""
+    words = [SONDE, "record", "-p", str(pid), *options, "-o", path]
+    for _ in range(100):
+        recorder = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+        said = recorder.stderr.readline()
+        if "with the agent in it" in said:
+            return recorder
+        recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert "try again" in said, said
+    raise AssertionError(said)
+
+
 def _attach(server, number, seconds):
     """One recording by the agent, which leaves no descriptor, thread or mapping. Every fifth ends by SIGKILL of the
     recorder; the next agent replaces the one that stays."""
     path = fresh()
-    words = [SONDE, "record", "-p", str(server.pid), "--malloc=all", "-o", path]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as recorder:
-        said = recorder.stderr.readline()
-        assert "with the agent in it" in said, said
+    with start_attached(server.pid, path, "--malloc=all") as recorder:
         time.sleep(seconds)
         recorder.send_signal(signal.SIGKILL if number % 5 == 3 else signal.SIGINT)
         said = recorder.stderr.read()

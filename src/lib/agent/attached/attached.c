@@ -96,8 +96,7 @@ static int start(attach_block_t *block) {
   sensor_start();
   replaced_find_real();
   hook_watch_local();
-  bool with_mappings = load_relaxed(&writer_control()->mode) & (RECORD_MAPPINGS | RECORD_AUDIT);
-  if (!replaced_install(with_mappings))
+  if (!replaced_install())
     return refuse(block, ENOTSUP, "the program's malloc and free cannot be hooked");
   sensor_hook();
   return 0;

@@ -20,9 +20,9 @@
 /* Finds the real functions in the program's order of look-up. */
 void replaced_find_real(void);
 
-/* Hooks the functions that this recording needs, those with mappings only if WITH_MAPPINGS. Returns
- * false if malloc or free cannot be hooked. */
-bool replaced_install(bool with_mappings);
+/* Hooks all of them: the mode may change later. Returns false if malloc or free cannot be hooked.
+ */
+bool replaced_install(void);
 
 /* Closes the gates and restores every slot. */
 void replaced_remove(void);

@@ -12,67 +12,59 @@
 #include "agent/attached/gates.h"
 #include "hook/hook.h"
 
-typedef enum need { NEED_ALWAYS, NEED_MAPPINGS } need_t;
-
-/* X(name, need) */
+/* X(name) */
 #define REPLACED_TABLE(X)                                                                          \
-  X(_dl_find_object, NEED_ALWAYS)                                                                  \
-  X(dl_iterate_phdr, NEED_ALWAYS)                                                                  \
-  X(dlclose, NEED_ALWAYS)                                                                          \
-  X(sigaction, NEED_ALWAYS)                                                                        \
-  X(signal, NEED_ALWAYS)                                                                           \
-  X(bsd_signal, NEED_ALWAYS)                                                                       \
-  X(sysv_signal, NEED_ALWAYS)                                                                      \
-  X(sigset, NEED_ALWAYS)                                                                           \
-  X(prctl, NEED_ALWAYS)                                                                            \
-  X(pthread_setname_np, NEED_ALWAYS)                                                               \
-  X(syscall, NEED_ALWAYS)                                                                          \
-  X(free, NEED_ALWAYS)                                                                             \
-  X(realloc, NEED_ALWAYS)                                                                          \
-  X(reallocarray, NEED_ALWAYS)                                                                     \
-  X(malloc, NEED_ALWAYS)                                                                           \
-  X(calloc, NEED_ALWAYS)                                                                           \
-  X(posix_memalign, NEED_ALWAYS)                                                                   \
-  X(aligned_alloc, NEED_ALWAYS)                                                                    \
-  X(memalign, NEED_ALWAYS)                                                                         \
-  X(valloc, NEED_ALWAYS)                                                                           \
-  X(pvalloc, NEED_ALWAYS)                                                                          \
-  X(munmap, NEED_MAPPINGS)                                                                         \
-  X(mremap, NEED_MAPPINGS)                                                                         \
-  X(mmap, NEED_MAPPINGS)                                                                           \
-  X(mmap64, NEED_MAPPINGS)                                                                         \
-  X(mprotect, NEED_MAPPINGS)                                                                       \
-  X(pkey_mprotect, NEED_MAPPINGS)                                                                  \
-  X(madvise, NEED_MAPPINGS)                                                                        \
-  X(brk, NEED_MAPPINGS)                                                                            \
-  X(sbrk, NEED_MAPPINGS)
+  X(_dl_find_object)                                                                               \
+  X(dl_iterate_phdr)                                                                               \
+  X(dlclose)                                                                                       \
+  X(sigaction)                                                                                     \
+  X(signal)                                                                                        \
+  X(bsd_signal)                                                                                    \
+  X(sysv_signal)                                                                                   \
+  X(sigset)                                                                                        \
+  X(prctl)                                                                                         \
+  X(pthread_setname_np)                                                                            \
+  X(syscall)                                                                                       \
+  X(free)                                                                                          \
+  X(realloc)                                                                                       \
+  X(reallocarray)                                                                                  \
+  X(malloc)                                                                                        \
+  X(calloc)                                                                                        \
+  X(posix_memalign)                                                                                \
+  X(aligned_alloc)                                                                                 \
+  X(memalign)                                                                                      \
+  X(valloc)                                                                                        \
+  X(pvalloc)                                                                                       \
+  X(munmap)                                                                                        \
+  X(mremap)                                                                                        \
+  X(mmap)                                                                                          \
+  X(mmap64)                                                                                        \
+  X(mprotect)                                                                                      \
+  X(pkey_mprotect)                                                                                 \
+  X(madvise)                                                                                       \
+  X(brk)                                                                                           \
+  X(sbrk)
 
 /* The agent's definitions, by another name: the compiler has its own idea of their types. */
-#define DECLARE(name, need) extern HIDDEN char own_##name[] __asm__(#name);
+#define DECLARE(name) extern HIDDEN char own_##name[] __asm__(#name);
 REPLACED_TABLE(DECLARE)
 #undef DECLARE
 
 enum {
-#define NUMBER(name, need) NUMBER_##name,
+#define NUMBER(name) NUMBER_##name,
   REPLACED_TABLE(NUMBER) REPLACED
 #undef NUMBER
 };
 _Static_assert(REPLACED <= GATES_MAX, "one gate each");
 
 static const char *const names[REPLACED] = {
-#define NAME(name, need) #name,
+#define NAME(name) #name,
     REPLACED_TABLE(NAME)
 #undef NAME
 };
 
-static const uint8_t needs[REPLACED] = {
-#define NEED(name, need) need,
-    REPLACED_TABLE(NEED)
-#undef NEED
-};
-
 static char *const functions[REPLACED] = {
-#define FUNCTION(name, need) own_##name,
+#define FUNCTION(name) own_##name,
     REPLACED_TABLE(FUNCTION)
 #undef FUNCTION
 };
@@ -106,10 +98,10 @@ static bool install(uint32_t i) {
   return false;
 }
 
-bool replaced_install(bool with_mappings) {
+bool replaced_install(void) {
   if (!gates_prepare(signature())) return false;
   for (uint32_t i = 0; i < REPLACED; i++)
-    if (needs[i] == NEED_ALWAYS || with_mappings) (void)install(i);
+    (void)install(i); /* a C library lacks some */
   return hooks[NUMBER_malloc] && hooks[NUMBER_free];
 }
 

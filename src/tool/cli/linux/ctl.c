@@ -13,7 +13,7 @@ static const cli_usage_t usage = {
     .verb = "ctl",
     .arguments = "PID COMMAND",
     .words = "status malloc=all malloc=malloc malloc=vm malloc=live malloc=livevm malloc=off "
-             "sample=99 sample=off trace=on trace=off snapshot mark stop",
+             "sample=99 sample=off trace=on trace=off snapshot mark attach detach stop",
     .about = "Controls the recording of a program that runs under 'sonde record'. PID is the\n"
              "program's. Commands:\n"
              "  status         show what is recorded, how much, and what was lost\n"
@@ -23,6 +23,9 @@ static const cli_usage_t usage = {
              "  trace=on|off   record calls, see --trace in 'sonde help record'\n"
              "  snapshot       write the live blocks, in the modes live and livevm\n"
              "  mark NAME      add a marker with the current time\n"
+             "  attach         load the agent into a program that is recorded from\n"
+             "                 outside (record -p), for malloc=MODE\n"
+             "  detach         remove that agent; the recording goes on\n"
              "  stop           end the recording; the program continues",
     .examples = {{"sonde ctl 1234 status", "show what is recorded"},
                  {"sonde ctl 1234 malloc=live", "record live blocks, without history"},
