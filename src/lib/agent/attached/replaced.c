@@ -8,9 +8,17 @@
  */
 #include "agent/attached/attached.h"
 
+#include <sys/mman.h>
+
 #include "agent/agent.h"
 #include "agent/attached/gates.h"
 #include "hook/hook.h"
+
+#if defined(mmap64) /* musl has one name for both */
+#define REPLACED_64(X)
+#else
+#define REPLACED_64(X) X(mmap64)
+#endif
 
 /* X(name) */
 #define REPLACED_TABLE(X)                                                                          \
@@ -38,12 +46,11 @@
   X(munmap)                                                                                        \
   X(mremap)                                                                                        \
   X(mmap)                                                                                          \
-  X(mmap64)                                                                                        \
   X(mprotect)                                                                                      \
   X(pkey_mprotect)                                                                                 \
   X(madvise)                                                                                       \
   X(brk)                                                                                           \
-  X(sbrk)
+  X(sbrk) REPLACED_64(X)
 
 /* The agent's definitions, by another name: the compiler has its own idea of their types. */
 #define DECLARE(name) extern HIDDEN char own_##name[] __asm__(#name);
