@@ -24,8 +24,11 @@ static void *wait_often(void *unused) {
     if (usleep(2000)) return unused;
 }
 static void on_signal(int number) { (void)number; }
-static void *answer(void *unused) {
+static void *answer(void *ended) {
   char line[64];
+  if (ended) pthread_join(*(pthread_t *)ended, NULL);
+  puts("ready");
+  fflush(stdout);
   while (fgets(line, sizeof line, stdin)) {
     unsigned long before = turns;
     while (turns == before) usleep(1000);
@@ -38,10 +41,10 @@ int main(void) {
   pthread_t thread;
   signal(SIGUSR1, on_signal);
   pthread_create(&thread, NULL, wait_often, NULL);
-  puts("ready");
-  fflush(stdout);
 #ifdef MAIN_ENDS
-  pthread_create(&thread, NULL, answer, NULL);
+  static pthread_t own;
+  own = pthread_self();
+  pthread_create(&thread, NULL, answer, &own);
   pthread_exit(NULL);
 #endif
   answer(NULL);
