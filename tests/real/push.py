@@ -3,17 +3,16 @@
 """`sonde push`: receivers written from the published definitions of OpenTelemetry, Pyroscope and Parca get what the
 report says; servers that are down, busy, strange or not to be trusted; credentials stay secret."""
 import gzip
-import http.server
 import json
 import os
 import ssl
 import sys
-import threading
 import time
 
 from helpers import (compile_c, fresh, free_port, needs, needs_agent, output_of, record, report, run_cases, try_sonde,
                      write)
 from shared.profiles import Otlp, read_pprof, read_series
+from shared.receiver import Receiver, environment
 
 needs_agent()
 
@@ -33,53 +32,8 @@ def _recording():
     return _made["path"]
 
 
-class Server:
-    """A receiver on 127.0.0.1. REPLIES are (status, headers, body), one for each request; the last one repeats. An
-    Exception as a reply closes the connection."""
-
-    def __init__(self, *replies, tls=None):
-        self.replies, self.requests = list(replies) or [(200, {}, b"")], []
-        server = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                server.requests.append((self.path, dict(self.headers), body))
-                reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
-                if isinstance(reply, Exception):
-                    self.close_connection = True
-                    return
-                status, headers, text = reply
-                self.send_response(status)
-                for name, value in {"Content-Length": len(text), **headers}.items():
-                    self.send_header(name, str(value))
-                self.end_headers()
-                self.wfile.write(text)
-
-            def log_message(self, *_):
-                pass
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.handle_error = lambda *_: None  # a client that does not trust the certificate
-        if tls:
-            self.http.socket = tls.wrap_socket(self.http.socket, server_side=True)
-        self.port = self.http.server_address[1]
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-
-    def url(self, protocol="", scheme="http", host="127.0.0.1"):
-        return f"{protocol}{scheme}://{host}:{self.port}"
-
-
-def _environment(**more):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("OTEL_", "SONDE_PUSH", "SSL_CERT")) and "proxy" not in name.lower()}
-    return {**kept, **more}
-
-
 def _push(url, *words, env=None, path=None):
-    return try_sonde("push", "--to", url, *words, path or _recording(), env=env or _environment())
+    return try_sonde("push", "--to", url, *words, path or _recording(), env=env or environment())
 
 
 def _pushed(url, *words, **how):
@@ -104,8 +58,8 @@ def _otlp_requests(server):
 
 
 def otlp_profiles_are_what_the_report_says():
-    server = Server()
-    told = _pushed(server.url(), "--label", "team=core", "--label", "shop.region=eu", env=_environment(
+    server = Receiver()
+    told = _pushed(server.url(), "--label", "team=core", "--label", "shop.region=eu", env=environment(
         OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=lab%2C1, service.name=other, team=no",
         OTEL_SERVICE_NAME="shop"))
     requests, report_of = list(_otlp_requests(server)), _made["told"]
@@ -126,7 +80,7 @@ def otlp_profiles_are_what_the_report_says():
 
 
 def otlp_frames_have_names_files_and_build_ids():
-    server = Server()
+    server = Receiver()
     _pushed(server.url())
     locations = [location for request in _otlp_requests(server) for profile in request.profiles
                  for stack, _ in profile["samples"] for location in stack]
@@ -141,7 +95,7 @@ def otlp_frames_have_names_files_and_build_ids():
 
 
 def equal_profiles_have_equal_identifiers():
-    server = Server()
+    server = Receiver()
     for _ in range(2):
         _pushed(server.url())
     ids = [profile["id"] for request in _otlp_requests(server) for profile in request.profiles]
@@ -150,8 +104,8 @@ def equal_profiles_have_equal_identifiers():
 
 def pyroscope_and_parca_get_pprof_with_labels():
     for protocol, reply in (("pyroscope+", b""), ("parca+", WEB_OK)):
-        server, totals, names = Server((200, {}, reply)), {}, set()
-        _pushed(server.url(protocol), "--label", "shop.region=eu", env=_environment(OTEL_SERVICE_NAME="shop"))
+        server, totals, names = Receiver((200, {}, reply)), {}, set()
+        _pushed(server.url(protocol), "--label", "shop.region=eu", env=environment(OTEL_SERVICE_NAME="shop"))
         for path, headers, body in server.requests:
             assert path == PATHS[protocol], path
             if protocol == "parca+":
@@ -179,7 +133,7 @@ def waits_are_a_profile_of_their_own():
     program = compile_c("#include <unistd.h>\nvoid pause_here(void) { usleep(300000); }\n"
                         "int main(void) { pause_here(); return 0; }", "-O0", "-g")
     path, _ = record([program], "--wall")
-    server = Server()
+    server = Receiver()
     _pushed(server.url(), path=path)
     waited = {line[0]: value for request in _otlp_requests(server) for profile in request.profiles
               if profile["type"] == ("off_cpu", "nanoseconds") for stack, value in profile["samples"]
@@ -199,7 +153,7 @@ def a_profile_of_many_stacks_is_divided():
     program.append(f"int main(void) {{ {body} return 0; }}")
     binary = compile_c(write("\n".join(program), ".c"), "-O1", "-fno-optimize-sibling-calls")
     path, _ = record([binary], "--malloc")
-    server, told = Server(), report(path)["malloc"]["allocated"]
+    server, told = Receiver(), report(path)["malloc"]["allocated"]
     done = _pushed(server.url(), path=path)
     assert done["requests"] == len(server.requests) == 2 and done["stacks"] >= 17 ** 3, done
     requests = list(_otlp_requests(server))
@@ -214,7 +168,7 @@ def a_profile_of_many_stacks_is_divided():
 def a_busy_server_is_tried_again():
     for protocol, taken in (("", b""), ("pyroscope+", b""), ("parca+", WEB_OK)):
         busy = [ConnectionResetError(), (503, {"Retry-After": "0"}, b"busy"), (429, {"Retry-After": "0"}, b"")]
-        server = Server(*busy, (200, {}, taken))
+        server = Receiver(*busy, (200, {}, taken))
         done = _push(server.url(protocol), "--json")
         told = json.loads(done.stdout)
         assert done.returncode == 0 and told["retries"] == 3 and len(server.requests) == told["requests"] + 3, done
@@ -225,7 +179,7 @@ def a_busy_server_is_tried_again():
 
 def a_busy_grpc_service_is_tried_again():
     text = b"grpc-status:14\r\n"
-    server = Server((200, {}, b"\x80" + len(text).to_bytes(4, "big") + text), (200, {"grpc-status": "8"}, b""),
+    server = Receiver((200, {}, b"\x80" + len(text).to_bytes(4, "big") + text), (200, {"grpc-status": "8"}, b""),
                     (200, {}, WEB_OK))
     done = _push(server.url("parca+"), "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["retries"] == 2 and "gRPC status 14" in done.stderr, done
@@ -236,7 +190,7 @@ def a_server_that_is_down_costs_limited_time():
     done = _push(f"http://127.0.0.1:{free_port()}", "--retry", "1.5s")
     assert done.returncode == 2 and "gave up after" in done.stderr and done.stdout == "", done
     assert len(done.stderr.splitlines()) == 2 and time.monotonic() - began < 30, done
-    server = Server((503, {"Retry-After": "3600"}, b""))
+    server = Receiver((503, {"Retry-After": "3600"}, b""))
     _one_line(_push(server.url()), "status 503", "gave up after 1 try")
     _one_line(_push(f"http://127.0.0.1:{free_port()}", "--retry", "0"), "gave up after 1 try")
 
@@ -253,24 +207,24 @@ def a_refusal_is_final():
             ("parca+", (200, {}, b"\x80\xff\xff\xff\xffgrpc-status:0"), "not one of a gRPC server"),
             ("parca+", (200, {"grpc-status": "3"}, b""), "gRPC status 3"),
             ("", (200, {}, b"\x0a\x0d\x08\x02\x12\x09too large"), "2 profiles were rejected: too large")):
-        server = Server(reply)
+        server = Receiver(reply)
         done = _push(server.url(protocol))
         _one_line(done, text)
         assert len(server.requests) == 1 and "\x1b" not in done.stderr, done
 
 
 def an_endless_reply_needs_no_memory():
-    server = Server((200, {}, bytes(50_000_000)))
-    done = try_sonde("push", "--to", server.url("pyroscope+"), _recording(), env=_environment())
+    server = Receiver((200, {}, bytes(50_000_000)))
+    done = try_sonde("push", "--to", server.url("pyroscope+"), _recording(), env=environment())
     assert done.returncode == 0, done
 
 
 # ---- at the end of a recording ---------------------------------------------------------------------
 
 def a_recording_is_pushed_at_its_end():
-    server = Server()
+    server = Receiver()
     path, done = record([sys.executable, "-c", PYTHON], "--malloc=sample:16K", "--push", server.url(), text=True,
-                        env=_environment(OTEL_SERVICE_NAME="shop"))
+                        env=environment(OTEL_SERVICE_NAME="shop"))
     request, = _otlp_requests(server)
     assert done.returncode == 0 and "pushed 1 profile to http://127" in done.stderr, done
     assert request.total("alloc_space") == report(path)["malloc"]["allocated"]["bytes"] > 0
@@ -278,11 +232,11 @@ def a_recording_is_pushed_at_its_end():
 
 
 def a_push_that_fails_leaves_the_commands_status():
-    server = Server((400, {}, b"no"))
-    path, done = record(["sh", "-c", "exit 7"], "--malloc", "--push", server.url(), text=True, env=_environment())
+    server = Receiver((400, {}, b"no"))
+    path, done = record(["sh", "-c", "exit 7"], "--malloc", "--push", server.url(), text=True, env=environment())
     assert done.returncode == 7 and "status 400: no" in done.stderr and report(path)["pid"], done
     for url in ("nonsense", "http://user:word@host"):
-        path, done = record(["touch", fresh(".ran")], "--push", url, text=True, env=_environment())
+        path, done = record(["touch", fresh(".ran")], "--push", url, text=True, env=environment())
         assert done.returncode == 125 and not os.path.exists(path) and len(done.stderr.splitlines()) == 1, done
 
 
@@ -301,14 +255,14 @@ def _tls(folder, name):
 def certificates_and_host_names_are_verified(folder):
     good, certificate = _tls(folder, "IP:127.0.0.1")
     other, other_certificate = _tls(folder, "DNS:other.example")
-    server, stranger = Server(tls=good), Server(tls=other)
+    server, stranger = Receiver(tls=good), Receiver(tls=other)
     _one_line(_push(server.url(scheme="https")), "certificate")
-    _one_line(_push(stranger.url(scheme="https"), env=_environment(SSL_CERT_FILE=other_certificate)), "127.0.0.1")
+    _one_line(_push(stranger.url(scheme="https"), env=environment(SSL_CERT_FILE=other_certificate)), "127.0.0.1")
     assert not server.requests and not stranger.requests
-    _pushed(server.url(scheme="https"), env=_environment(SSL_CERT_FILE=certificate))
-    _pushed(server.url(scheme="https"), env=_environment(OTEL_EXPORTER_OTLP_CERTIFICATE=certificate))
+    _pushed(server.url(scheme="https"), env=environment(SSL_CERT_FILE=certificate))
+    _pushed(server.url(scheme="https"), env=environment(OTEL_EXPORTER_OTLP_CERTIFICATE=certificate))
     assert len(server.requests) == 4
-    _one_line(_push(server.url(scheme="https"), env=_environment(SSL_CERT_FILE="/nonexistent")), "/nonexistent")
+    _one_line(_push(server.url(scheme="https"), env=environment(SSL_CERT_FILE="/nonexistent")), "/nonexistent")
 
 
 def credentials_arrive_and_are_never_printed(folder):
@@ -322,13 +276,13 @@ def credentials_arrive_and_are_never_printed(folder):
             ([], {"SONDE_PUSH_HEADERS": f"X-Key={secret}"}, {"X-Key": secret})):
         for status in (200, 403):
             said = f"bad token Bearer {secret} Basic {secret}".encode() if status == 403 else b""
-            server = Server((status, {}, said))
-            done = _push(server.url(), *words, env=_environment(**env))
+            server = Receiver((status, {}, said))
+            done = _push(server.url(), *words, env=environment(**env))
             assert done.returncode == (0 if status == 200 else 2) and secret not in done.stdout + done.stderr, done
             headers = server.requests[0][1]
             assert {name: headers.get(name) for name in expected} == expected, headers
-    server = Server()
-    _pushed(server.url("pyroscope+"), env=_environment(OTEL_EXPORTER_OTLP_HEADERS=f"authorization={secret}"))
+    server = Receiver()
+    _pushed(server.url("pyroscope+"), env=environment(OTEL_EXPORTER_OTLP_HEADERS=f"authorization={secret}"))
     assert "authorization" not in {name.lower() for name in server.requests[0][1]}, "of OTLP only"
 
 
@@ -347,7 +301,7 @@ def wrong_use_is_one_line(folder):
             ("http://host", [], {"OTEL_EXPORTER_OTLP_HEADERS": "a=%0d%0as3cr3t"}, "OTEL_EXPORTER_OTLP_HEADERS"),
             ("http://host", [], {"SONDE_PUSH_HEADERS": "a b=s3cr3t"}, "SONDE_PUSH_HEADERS"),
             ("http://host", ["--retry", "often"], {}, "--retry")):
-        done = _push(url, *words, env=_environment(**env))
+        done = _push(url, *words, env=environment(**env))
         _one_line(done, text)
         assert "s3cr3t" not in done.stderr or "--label" in words, done
     assert try_sonde("push", _recording()).returncode == try_sonde("push", "--to", "http://host").returncode == 2
@@ -357,8 +311,8 @@ def recordings_that_cannot_be_pushed_do_not_keep_the_others_out(folder):
     (folder / "broken.sonde").write_bytes(b"not a recording")
     path, _ = record(["true"], "--stall", path=folder / "empty.sonde")
     os.symlink(_recording(), fresh())
-    server = Server()
-    done = try_sonde("push", "--json", "--to", server.url(), folder, _recording(), env=_environment())
+    server = Receiver()
+    done = try_sonde("push", "--json", "--to", server.url(), folder, _recording(), env=environment())
     told = json.loads(done.stdout)
     assert done.returncode == 2 and (told["recordings"], told["unreadable"]) == (1, 2), done
     assert "broken.sonde" in done.stderr and "empty.sonde" in done.stderr and len(server.requests) == 2, done
