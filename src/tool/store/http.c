@@ -161,7 +161,6 @@ void http_post(http_t *h, const http_request_t *request, http_reply_t *reply) {
   else
     snprintf(reply->error, sizeof reply->error, "%s", *error ? error : curl_easy_strerror(code));
   reply->is_permanent = code != CURLE_OK && is_permanent(code);
-  reply->is_unsent = code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_CONNECT;
   if (ARRAY_RESERVE(reply->body, reply->body_size + 1, reply->body_capacity))
     reply->body[reply->body_size] = 0;
   else

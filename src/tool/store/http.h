@@ -36,7 +36,6 @@ typedef struct http_request {
 typedef struct http_reply {
   long status;       /* 0: there was no reply */
   bool is_permanent; /* without a reply: another try would fail too */
-  bool is_unsent;    /* without a reply: the server did not get the request */
   bool is_cut;       /* the body is longer than reply_max, or memory ran out */
   double wait_s;     /* what Retry-After asks for; negative: nothing */
   int grpc_status;   /* of the headers; -1: there is none */

@@ -46,6 +46,9 @@
   ORDERED ", " SUMS ", " TOP_RANKED TOP_SELECT(count, amount)                                      \
   PLACE TOP_FROM
 
+/* Of a question about one measure. */
+#define READS(name) MEASURED_##name, 1u << MEASURED_##name
+
 const query_t queries[] = {
     {"builds", "the builds, with how much was recorded of each",
      "SELECT builds.name AS build, program, count(*) AS sessions, count(DISTINCT device) AS "
@@ -54,15 +57,14 @@ const query_t queries[] = {
      " USING (build) WHERE ?1 >= 0 AND ?2 = '' AND ?3 > 0 GROUP BY sessions.build ORDER BY "
      "program, "
      "min(start_ns)",
-     0, NULL},
+     0, 0, NULL},
     {"stalls", "stalls by build: the stacks with the longest time first", TOP("stalls", "ns"),
-     MEASURED_stalls, "[BUILD]"},
-    {"samples", "CPU time by build", TOP("samples", "ns"), MEASURED_samples, "[BUILD]"},
-    {"waits", "waits by build", TOP("samples", "ns"), MEASURED_waits, "[BUILD]"},
-    {"allocations", "allocations by build", TOP("blocks", "bytes"), MEASURED_allocations,
-     "[BUILD]"},
+     READS(stalls), "[BUILD]"},
+    {"samples", "CPU time by build", TOP("samples", "ns"), READS(samples), "[BUILD]"},
+    {"waits", "waits by build", TOP("samples", "ns"), READS(waits), "[BUILD]"},
+    {"allocations", "allocations by build", TOP("blocks", "bytes"), READS(allocations), "[BUILD]"},
     {"calls", "traced calls by build, by time without the calls inside", TOP("calls", "ns"),
-     MEASURED_calls, "[BUILD]"},
+     READS(calls), "[BUILD]"},
     {"leaks", "bytes never freed, and their growth since the build before",
      ORDERED ", " SUMS ", grown AS (SELECT sums.build, sums.count, sums.stack,"
              " sums.amount / o.n AS per_session,"
@@ -76,7 +78,7 @@ const query_t queries[] = {
              " growth AS growth_bytes, " PLACE "FROM ranked sums JOIN ordered o USING (build)" SITE
              " WHERE rank <= ?3 AND " WANTED " ORDER BY o.program, o.k "
              "DESC, o.build, rank",
-     MEASURED_leaks, "[BUILD]"},
+     READS(leaks), "[BUILD]"},
     {"audit", "sensitive calls by the build that made them first, and by owner",
      ORDERED ", found AS (SELECT o.program, category, causes.name AS call, owner, min(o.k) AS k,"
              " sum(count) AS findings, sum(amount) AS calls, count(DISTINCT build) AS builds,"
@@ -86,7 +88,7 @@ const query_t queries[] = {
              "SELECT o.name AS build, owner, category, call, level, calls, builds, " PLACE
              "FROM sums JOIN ordered o USING (program, k)" SITE " WHERE " WANTED " AND ?3 > 0"
              " ORDER BY o.program, o.k DESC, owner, category, call",
-     MEASURED_audit, "[BUILD]"},
+     READS(audit), "[BUILD]"},
     {"crashes", "crashes by cause",
      ORDERED
      ", sums AS (SELECT causes.name AS cause, category AS signal, signature,"
@@ -99,7 +101,7 @@ const query_t queries[] = {
      " JOIN ordered f ON f.program = sums.program AND f.k = first"
      " JOIN ordered l ON l.program = sums.program AND l.k = last" SITE
      " ORDER BY crashes DESC, cause, stack LIMIT ?3",
-     MEASURED_crashes, NULL},
+     READS(crashes), NULL},
     {"stack", "what happened at the stack, by build",
      "SELECT builds.name AS build, measures.name AS measure, coalesce(causes.name, '') AS cause,"
      " unit, max(sessions) AS sessions, sum(count) AS count, sum(amount) AS amount FROM totals"
@@ -108,7 +110,7 @@ const query_t queries[] = {
      " WHERE ?1 >= 0 AND ?3 > 0 AND stack IN (SELECT b.stack FROM stacks a JOIN stacks b ON"
      " b.signature = a.signature WHERE a.stack = ?4)"
      " GROUP BY build, measure, cause ORDER BY first, build, measure, cause",
-     0, "STACK"},
+     0, (1u << STORE_MEASURES) - 1, "STACK"},
     {0},
 };
 

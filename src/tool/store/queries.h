@@ -15,6 +15,7 @@ typedef struct query {
    * if there is an argument, the id of that build or stack */
   const char *sql;
   store_measure_t measure;
+  unsigned reads;       /* the measures whose totals it reads, a bit for each */
   const char *argument; /* NULL: takes none; "[BUILD]" may be left out */
 } query_t;
 

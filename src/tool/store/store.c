@@ -7,17 +7,28 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/hash.h"
 #include "sonde/status.h"
+#include "store/clickhouse/remote.h"
 #include "store/signatures.h"
 
 struct store {
-  engine_t *engine;
+  engine_t *engine;     /* of ClickHouse, the spool or the copy */
+  clickhouse_t *remote; /* NULL: the store is a file */
+  bool is_down;         /* the server was not asked again */
+  uint64_t staged;      /* sessions in the spool that this process added */
   content_known_t known;
-  char path[STORE_PATH_MAX];
+  char path[STORE_PATH_MAX]; /* or the URL */
+  char spool[STORE_PATH_MAX];
   int64_t first, last; /* sessions of the open transaction; 0: none */
   uint64_t began_ns;
 };
+
+/* So many sessions are sent to a server at a time, and the spool grows no further than this. */
+enum { SEND_SESSIONS = 2000 };
+#define SPOOL_MAX ((uint64_t)1 << 30)
 
 /* A longer transaction adds more facts to the totals at a time, so fewer rows of them change. */
 #define COMMIT_NS UINT64_C(5000000000)
@@ -36,13 +47,13 @@ static bool make_folders(char *path, size_t from) {
 }
 
 /* XDG Base Directory Specification: $XDG_DATA_HOME must be absolute; it is ~/.local/share. */
-static const char *default_path(char *path, bool create) {
+static const char *data_path(char *path, const char *name, bool create) {
   const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
   int n = -1;
   if (data && *data == '/')
-    n = snprintf(path, STORE_PATH_MAX, "%s/sonde/store.sqlite", data);
+    n = snprintf(path, STORE_PATH_MAX, "%s/sonde/%s", data, name);
   else if (home && *home == '/')
-    n = snprintf(path, STORE_PATH_MAX, "%s/.local/share/sonde/store.sqlite", home);
+    n = snprintf(path, STORE_PATH_MAX, "%s/.local/share/sonde/%s", home, name);
   if (n < 0) return "neither HOME nor XDG_DATA_HOME is set; use --to";
   if (n >= STORE_PATH_MAX) return "its path is too long";
   return create && !make_folders(path, 1) ? strerror(errno) : NULL;
@@ -50,24 +61,64 @@ static const char *default_path(char *path, bool create) {
 
 static const char *choose_path(const char *url, bool create, char *path) {
   static const char scheme[] = "sqlite:";
-  if (!url) return default_path(path, create);
-  if (strncmp(url, scheme, sizeof scheme - 1)) return "a store's URL is sqlite:FILE";
+  if (!url) return data_path(path, "store.sqlite", create);
+  if (strncmp(url, scheme, sizeof scheme - 1))
+    return "a store's URL is sqlite:FILE or clickhouse://HOST[:PORT]/DATABASE";
   url += sizeof scheme - 1;
   if (!*url) return "sqlite: is followed by a file";
   return snprintf(path, STORE_PATH_MAX, "%s", url) < STORE_PATH_MAX ? NULL : "its path is too long";
 }
 
-store_t *store_open(const char *url, bool create, char *error, size_t error_size) {
-  char why[256];
-  store_t *s = calloc(1, sizeof *s);
-  const char *wrong = s ? choose_path(url, create, s->path) : "out of memory";
-  if (!wrong) {
-    s->engine = engine_open(s->path, create, why, sizeof why);
-    if (s->engine) return s;
-    wrong = why;
+/* Recordings wait in the spool of this URL until the server has them. */
+static const char *open_spool(store_t *s, char *why, size_t why_size) {
+  char name[64];
+  snprintf(name, sizeof name, "spool-%016llx.sqlite",
+           (unsigned long long)hash_text(HASH_START, s->path));
+  const char *wrong = data_path(s->spool, name, true);
+  if (wrong) return wrong;
+  s->engine = engine_open(s->spool, true, why, why_size);
+  return s->engine ? NULL : why;
+}
+
+static const char *open_copy(store_t *s, unsigned measures, char *why, size_t why_size) {
+  s->engine = engine_open(":memory:", true, why, why_size);
+  if (!s->engine) return why;
+  if (remote_copy(s->remote, s->engine, measures)) return NULL;
+  snprintf(why, why_size, "%s", remote_error(s->remote, s->engine));
+  return why;
+}
+
+static const char *open_remote(store_t *s, const char *url, bool create, unsigned measures,
+                               char *why, size_t why_size) {
+  if (snprintf(s->path, sizeof s->path, "%s", url) >= (int)sizeof s->path)
+    return "the URL is too long";
+  s->remote = clickhouse_new(url, why, why_size);
+  if (!s->remote) {
+    if (strchr(url, '@')) *s->path = 0; /* it may have a password */
+    return why;
   }
+  return create ? open_spool(s, why, why_size) : open_copy(s, measures, why, why_size);
+}
+
+static const char *open_file(store_t *s, const char *url, bool create, char *why, size_t why_size) {
+  const char *wrong = choose_path(url, create, s->path);
+  if (wrong) return wrong;
+  s->engine = engine_open(s->path, create, why, why_size);
+  return s->engine ? NULL : why;
+}
+
+store_t *store_open(const char *url, bool create, unsigned measures, char *error,
+                    size_t error_size) {
+  char why[512];
+  bool is_remote = clickhouse_is_url(url);
+  store_t *s = calloc(1, sizeof *s);
+  const char *wrong = !s          ? "out of memory"
+                      : is_remote ? open_remote(s, url, create, measures, why, sizeof why)
+                                  : open_file(s, url, create, why, sizeof why);
+  if (!wrong) return s;
+  if (is_remote && s && !*s->path) url = NULL;
   snprintf(error, error_size, "'%s': %s", s && *s->path ? s->path : url ? url : "the store", wrong);
-  free(s);
+  store_close(s);
   return NULL;
 }
 
@@ -75,11 +126,16 @@ void store_close(store_t *s) {
   if (!s) return;
   content_known_free(&s->known);
   engine_close(s->engine);
+  clickhouse_free(s->remote);
   free(s);
 }
 
 const char *store_path(const store_t *s) { return s->path; }
 engine_t *store_engine(store_t *s) { return s->engine; }
+
+uint64_t store_size_bytes(store_t *s) {
+  return s->remote ? remote_bytes(s->remote) : engine_bytes(s->engine);
+}
 
 /* ---- transactions ------------------------------------------------------------------------- */
 
@@ -90,11 +146,13 @@ static uint64_t now_ns(void) {
 }
 
 static void describe(const store_t *s, char *error, size_t error_size) {
-  snprintf(error, error_size, "'%s' cannot be written: %s", s->path, engine_error(s->engine));
+  snprintf(error, error_size, "'%s' cannot be written: %s", s->remote ? s->spool : s->path,
+           engine_error(s->engine));
 }
 
+/* The server adds up the facts itself. */
 static bool commit(store_t *s) {
-  if (s->first && !engine_add_totals(s->engine, s->first, s->last)) return false;
+  if (s->first && !s->remote && !engine_add_totals(s->engine, s->first, s->last)) return false;
   if (s->known.relabeled && !signatures_update(s->engine)) return false;
   if (!engine_commit(s->engine)) return false;
   s->first = s->last = 0;
@@ -102,10 +160,38 @@ static bool commit(store_t *s) {
   return true;
 }
 
-bool store_flush(store_t *s, char *error, size_t error_size) {
-  if (commit(s)) return true;
-  describe(s, error, error_size);
+/* Sends the spool to the server. The spool's transaction ends with its rows deleted, or as before.
+ */
+static bool send_spool(store_t *s, char *error, size_t error_size) {
+  uint64_t sent = 0;
+  if (engine_begin(s->engine) && remote_send(s->remote, s->engine, &sent) &&
+      engine_commit(s->engine)) {
+    content_known_free(&s->known);
+    s->known = (content_known_t){0};
+    s->staged = 0;
+    return true;
+  }
+  char why[512];
+  snprintf(why, sizeof why, "%s", remote_error(s->remote, s->engine));
   engine_rollback(s->engine);
+  snprintf(error, error_size,
+           "'%s': %s; the recordings wait in '%s', and the next 'sonde store' sends them", s->path,
+           why, s->spool);
+  return false;
+}
+
+bool store_flush(store_t *s, char *error, size_t error_size) {
+  if (!commit(s)) {
+    describe(s, error, error_size);
+    engine_rollback(s->engine);
+    return false;
+  }
+  return !s->remote || send_spool(s, error, error_size);
+}
+
+bool store_write_names(store_t *s, char *error, size_t error_size) {
+  if (!s->remote || remote_send_names(s->remote, s->engine)) return true;
+  snprintf(error, error_size, "'%s': %s", s->path, remote_error(s->remote, s->engine));
   return false;
 }
 
@@ -116,11 +202,21 @@ static bool commit_when_due(store_t *s) {
 
 /* ---- recordings --------------------------------------------------------------------------- */
 
+/* Whether the store has the recording; -1: the file cannot be read. A server that cannot be asked
+ * is asked when the spool is sent. */
+static int is_stored(store_t *s, uint64_t recording) {
+  int stored = session_is_stored(s->engine, recording);
+  if (stored || !s->remote || s->is_down) return stored;
+  stored = remote_has(s->remote, recording);
+  s->is_down = stored < 0;
+  return stored > 0;
+}
+
 /* Stores the program of READER. 0, or SONDE_ENOMEM or SONDE_EIO as session_store. */
 static int put_program(store_t *s, reader_t *reader, const char *path,
                        const session_labels_t *labels, store_counts_t *counts) {
   session_put_t put = {0};
-  int stored = session_is_stored(s->engine, session_recording_id(reader));
+  int stored = is_stored(s, session_recording_id(reader));
   if (stored < 0) return SONDE_EIO;
   if (!stored) {
     int inserted = session_store(reader, path, s->engine, &s->known, labels, &put);
@@ -131,6 +227,7 @@ static int put_program(store_t *s, reader_t *reader, const char *path,
   if (stored) return 0;
   counts->sessions++;
   counts->events += put.events;
+  s->staged++;
   if (!s->first) {
     s->first = put.session;
     s->began_ns = now_ns();
@@ -161,6 +258,10 @@ store_result_t store_put(store_t *s, const char *path, const session_labels_t *l
                          store_counts_t *counts, char *error, size_t error_size) {
   reader_t *reader;
   char why[256];
+  if (s->remote && engine_bytes(s->engine) > SPOOL_MAX) {
+    snprintf(error, error_size, "the spool '%s' is full; is '%s' down?", s->spool, s->path);
+    return STORE_FAILED;
+  }
   if (reader_open(&reader, path, why, sizeof why) < 0) {
     snprintf(error, error_size, "'%s': %s", path, why);
     return STORE_UNREADABLE;
@@ -173,7 +274,10 @@ store_result_t store_put(store_t *s, const char *path, const session_labels_t *l
   int status = put_earlier(s, reader_program(reader), path, labels, counts);
   if (status == 0) status = put_program(s, reader, path, labels, counts);
   reader_close(reader);
-  if (status == 0 && commit_when_due(s)) return STORE_DONE;
+  if (status == 0 && commit_when_due(s)) {
+    bool is_full = s->remote && s->staged >= SEND_SESSIONS;
+    return !is_full || store_flush(s, error, error_size) ? STORE_DONE : STORE_FAILED;
+  }
   if (status == SONDE_ENOMEM)
     snprintf(error, error_size, "out of memory");
   else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A store: a database of many recordings, of many builds and devices.
+ * A store: a database of many recordings, of many builds and devices, in a file or in ClickHouse.
  *
  * A recording is stored as a whole or not at all, and once, however often it is given: its rows and
  * the row of its session are one transaction. Several recordings share a transaction, which is
@@ -17,13 +17,23 @@ typedef struct store store_t;
 /* A path of a store's file fits. */
 enum { STORE_PATH_MAX = 4096 };
 
-/* Opens the store at URL: "sqlite:FILE", or NULL for the user's own, in the folder for data of the
- * XDG Base Directory Specification. CREATE: if it does not exist. NULL: ERROR has one line. */
-store_t *store_open(const char *url, bool create, char *error, size_t error_size);
+/* Opens the store at URL: "sqlite:FILE", one of clickhouse/client.h, or NULL for the user's own
+ * file, in the folder for data of the XDG Base Directory Specification. CREATE: to add recordings;
+ * else to ask it: a store of ClickHouse is then copied, with the totals of MEASURES (a bit for
+ * each). NULL: ERROR has one line. */
+#define STORE_ALL_MEASURES ((1u << STORE_MEASURES) - 1)
+store_t *store_open(const char *url, bool create, unsigned measures, char *error,
+                    size_t error_size);
 void store_close(store_t *store);
 
-/* The file of the store. */
+/* The file of the store, or its URL. */
 const char *store_path(const store_t *store);
+
+/* The size of the store; 0: unknown. */
+uint64_t store_size_bytes(store_t *store);
+
+/* Writes what store_symbolize changed. False: ERROR has one line. */
+bool store_write_names(store_t *store, char *error, size_t error_size);
 engine_t *store_engine(store_t *store);
 
 typedef struct store_counts {

@@ -7,7 +7,7 @@ import threading
 
 class Receiver:
     """A receiver on 127.0.0.1. REPLIES are (status, headers, body), one for each request; the last one repeats. An
-    Exception as a reply closes the connection."""
+    Exception as a reply closes the connection; a function gets the path and the body, and returns the reply."""
 
     def __init__(self, *replies, tls=None):
         self.replies, self.requests = list(replies) or [(200, {}, b"")], []
@@ -20,6 +20,8 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 server.requests.append((self.path, dict(self.headers), body))
                 reply = server.replies.pop(0) if len(server.replies) > 1 else server.replies[0]
+                if callable(reply):
+                    reply = reply(self.path, body)
                 if isinstance(reply, Exception):
                     self.close_connection = True
                     return

@@ -125,7 +125,8 @@ static int run_sql(const request_t *q, store_t *store, answer_t *answer) {
 static int run(const request_t *q, const query_t *query) {
   char error[STORE_PATH_MAX + 512];
   answer_t answer = {0};
-  store_t *store = store_open(q->url, false, error, sizeof error);
+  store_t *store =
+      store_open(q->url, false, query ? query->reads : STORE_ALL_MEASURES, error, sizeof error);
   if (!store) return message_fail("%s", error);
   int status = q->sql  ? run_sql(q, store, &answer)
                : query ? ready(q, store, query, &answer)

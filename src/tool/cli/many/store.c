@@ -22,7 +22,8 @@ enum { KEY_TO = CLI_LONG_ONLY, KEY_DEVICE, KEY_BUILD, KEY_AGAIN, KEY_JSON };
 
 static const cli_option_t options[] = {
     {KEY_TO, "to", "URL",
-     "the store: sqlite:FILE (default: sonde/store.sqlite in XDG_DATA_HOME, ~/.local/share)"},
+     "the store: sqlite:FILE (default: sonde/store.sqlite in XDG_DATA_HOME, ~/.local/share) or "
+     "clickhouse://HOST[:PORT]/DATABASE"},
     {KEY_DEVICE, "device", "NAME", "the device that recorded them (default: this host's name)"},
     {KEY_BUILD, "build", "NAME",
      "the build that was recorded (default: the program's build-id, 12 digits)"},
@@ -63,8 +64,7 @@ static void print_text(const request_t *q, store_t *store) {
   char sessions[24], present[24], events[24], bytes[24];
   printf("%s stored, %s there before, %s events\n", report_count(q->counts.sessions, sessions),
          report_count(q->counts.present, present), report_count(q->counts.events, events));
-  printf("%s: %s\n", store_path(store),
-         report_bytes((int64_t)engine_bytes(store_engine(store)), bytes));
+  printf("%s: %s\n", store_path(store), report_bytes((int64_t)store_size_bytes(store), bytes));
 }
 
 static void print_json(const request_t *q, store_t *store) {
@@ -74,7 +74,7 @@ static void print_json(const request_t *q, store_t *store) {
   json_add_count(o, "present", q->counts.present);
   json_add_count(o, "events", q->counts.events);
   json_add_count(o, "unreadable", q->unreadable);
-  json_add_count(o, "size_bytes", engine_bytes(store_engine(store)));
+  json_add_count(o, "size_bytes", store_size_bytes(store));
   puts(json_print(o, JSON_STYLE));
   json_object_put(o);
 }
@@ -103,7 +103,7 @@ static int store_all(request_t *q, char **paths) {
   char error[STORE_PATH_MAX + 512];
   for (; *paths; paths++)
     if (!recordings_add(&q->recordings, *paths)) return CLI_FAILED;
-  store_t *store = store_open(q->url, true, error, sizeof error);
+  store_t *store = store_open(q->url, true, 0, error, sizeof error);
   if (!store) return message_fail("%s", error);
   int status = put_all(q, store);
   store_close(store);
@@ -135,11 +135,13 @@ static int symbolize(const request_t *q) {
                                    .again = q->again,
                                    .threads = processors > 0 ? (unsigned)processors : 1};
   symbolize_counts_t counts;
-  store_t *store = store_open(q->url, false, error, sizeof error);
+  store_t *store = store_open(q->url, false, STORE_ALL_MEASURES, error, sizeof error);
   if (!store) return message_fail("%s", error);
   int status = store_symbolize(store_engine(store), &how, &counts);
-  if (status == 0)
+  if (status == 0 && store_write_names(store, error, sizeof error))
     print_named(q, &counts);
+  else if (status == 0)
+    status = message_fail("%s", error);
   else
     status = status == SONDE_ENOMEM
                  ? message_fail("out of memory")

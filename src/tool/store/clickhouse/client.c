@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/clickhouse/client.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "store/http.h"
+
+enum {
+  URL_MAX = 4096,
+  HEADER_MAX = 512,
+  ERROR_MAX = 400,
+  NAME_MAX_BYTES = 128,
+  REQUEST_SECONDS = 600,
+};
+
+/* An answer to a query is in memory as a whole. */
+#define ANSWER_MAX ((size_t)2 << 30)
+
+struct clickhouse {
+  http_t *http;
+  char base[512]; /* "http://HOST:PORT/" */
+  char database[NAME_MAX_BYTES];
+  char user[HEADER_MAX], password[HEADER_MAX];
+  const char *headers[3];
+  http_reply_t reply;
+  char error[ERROR_MAX];
+};
+
+static const struct {
+  const char *prefix, *scheme, *port;
+} schemes[] = {{"clickhouse://", "http", ":8123"}, {"clickhouse+https://", "https", ":8443"}};
+
+enum { SCHEMES = sizeof schemes / sizeof *schemes };
+
+/* ---- the URL ------------------------------------------------------------------------------ */
+
+static int scheme_of(const char *url) {
+  for (int i = 0; i < SCHEMES; i++)
+    if (!strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix))) return i;
+  return -1;
+}
+
+bool clickhouse_is_url(const char *url) { return url && scheme_of(url) >= 0; }
+
+static bool is_name(const char *text) {
+  const char *at = text;
+  while (isalnum((unsigned char)*at) || *at == '_')
+    at++;
+  return at > text && !*at && at - text < NAME_MAX_BYTES;
+}
+
+/* Returns what is wrong, or NULL. */
+static const char *read_url(clickhouse_t *c, const char *url) {
+  int scheme = scheme_of(url);
+  const char *host = url + strlen(schemes[scheme].prefix);
+  size_t length = strcspn(host, "/");
+  const char *after = memchr(host, ']', length);
+  bool has_port = memchr(after ? after : host, ':', length - (size_t)(after ? after - host : 0));
+  if (memchr(host, '@', length))
+    return "a URL must not contain credentials; set CLICKHOUSE_USER and CLICKHOUSE_PASSWORD";
+  if (!length || !host[length] || !is_name(host + length + 1))
+    return "a store of ClickHouse is clickhouse://HOST[:PORT]/DATABASE";
+  for (size_t i = 0; i < length; i++)
+    if (host[i] <= ' ' || host[i] >= 127 || strchr("?#%\\", host[i]))
+      return "the host is malformed";
+  snprintf(c->database, sizeof c->database, "%s", host + length + 1);
+  int n = snprintf(c->base, sizeof c->base, "%s://%.*s%s/", schemes[scheme].scheme, (int)length,
+                   host, has_port ? "" : schemes[scheme].port);
+  return n < (int)sizeof c->base ? NULL : "the URL is too long";
+}
+
+static bool set_header(char *out, const char *name, const char *variable) {
+  const char *value = getenv(variable);
+  if (!value || !*value) return true;
+  for (const char *at = value; *at; at++)
+    if (iscntrl((unsigned char)*at)) return false;
+  return snprintf(out, HEADER_MAX, "%s: %s", name, value) < HEADER_MAX;
+}
+
+clickhouse_t *clickhouse_new(const char *url, char *error, size_t error_size) {
+  clickhouse_t *c = calloc(1, sizeof *c);
+  const char *wrong = c ? read_url(c, url) : "out of memory";
+  size_t count = 0;
+  if (!wrong && (!set_header(c->user, "X-ClickHouse-User", "CLICKHOUSE_USER") ||
+                 !set_header(c->password, "X-ClickHouse-Key", "CLICKHOUSE_PASSWORD")))
+    wrong = "CLICKHOUSE_USER or CLICKHOUSE_PASSWORD is malformed";
+  if (wrong) snprintf(error, error_size, "%s", wrong);
+  if (!wrong) c->http = http_new(error, error_size);
+  if (!c || !c->http) {
+    free(c);
+    return NULL;
+  }
+  if (*c->user) c->headers[count++] = c->user;
+  if (*c->password) c->headers[count++] = c->password;
+  return c;
+}
+
+void clickhouse_free(clickhouse_t *c) {
+  if (!c) return;
+  http_free(c->http);
+  http_reply_free(&c->reply);
+  free(c);
+}
+
+const char *clickhouse_error(const clickhouse_t *c) { return c->error; }
+
+bool clickhouse_refuse(clickhouse_t *c) {
+  snprintf(c->error, sizeof c->error, "the answer is not one of a ClickHouse server");
+  return false;
+}
+
+const char *clickhouse_database(const clickhouse_t *c) { return c->database; }
+
+/* ---- requests ----------------------------------------------------------------------------- */
+
+static void put_escaped(char *out, size_t size, const char *text) {
+  size_t at = strlen(out);
+  for (; *text && at + 4 < size; text++)
+    at += (size_t)snprintf(out + at, size - at, isalnum((unsigned char)*text) ? "%c" : "%%%02X",
+                           (unsigned char)*text);
+}
+
+/* The first line of what the server says, if it is text and does not repeat the password. */
+static void describe(clickhouse_t *c) {
+  const http_reply_t *r = &c->reply;
+  const char *secret = *c->password ? strchr(c->password, ' ') + 1 : NULL;
+  const char *said = r->status ? (const char *)r->body : r->error;
+  bool is_text = said && *said && !(secret && strstr(said, secret));
+  size_t size = is_text ? strcspn(said, "\r\n") : 0;
+  for (size_t i = 0; i < size; i++)
+    if ((unsigned char)said[i] < ' ') size = 0;
+  if (r->status)
+    snprintf(c->error, sizeof c->error, "HTTP status %ld%s%.*s", r->status, size ? ": " : "",
+             (int)(size < 300 ? size : 300), size ? said : "");
+  else
+    snprintf(c->error, sizeof c->error, "%.*s", (int)size, said);
+}
+
+/* With wait_end_of_query, the status says whether the whole statement succeeded. */
+static bool post(clickhouse_t *c, const char *sql_of_url, bool is_global, const void *body,
+                 size_t size, size_t reply_max) {
+  char url[URL_MAX];
+  *c->error = 0;
+  snprintf(url, sizeof url, "%s?wait_end_of_query=1%s%s", c->base,
+           is_global ? "" : "&database=", is_global ? "" : c->database);
+  if (sql_of_url) {
+    strcat(url, "&query=");
+    put_escaped(url, sizeof url, sql_of_url);
+  }
+  const http_request_t request = {.url = url,
+                                  .headers = c->headers,
+                                  .certificates = getenv("SSL_CERT_FILE"),
+                                  .body = body,
+                                  .body_size = size,
+                                  .reply_max = reply_max,
+                                  .seconds = REQUEST_SECONDS};
+  http_post(c->http, &request, &c->reply);
+  if (c->reply.status == 200 && !c->reply.is_cut) return true;
+  describe(c);
+  if (c->reply.status == 200) snprintf(c->error, sizeof c->error, "the answer is too large");
+  return false;
+}
+
+bool clickhouse_run(clickhouse_t *c, const char *sql, bool is_global) {
+  return post(c, NULL, is_global, sql, strlen(sql), 65536);
+}
+
+bool clickhouse_insert(clickhouse_t *c, const char *sql, const row_bytes_t *rows) {
+  return post(c, sql, false, rows->data, rows->size, 65536);
+}
+
+/* ---- RowBinary ---------------------------------------------------------------------------- */
+
+static bool put_bytes(row_bytes_t *b, const void *data, size_t size) {
+  if (!ARRAY_RESERVE(b->data, b->size + size + 1, b->capacity)) return false;
+  if (size) memcpy(b->data + b->size, data, size);
+  b->size += size;
+  return true;
+}
+
+bool row_bytes_put(row_bytes_t *b, const store_value_t *v) {
+  if (v->kind == STORE_INTEGER) return put_bytes(b, &v->integer, sizeof v->integer);
+  if (v->kind == STORE_REAL) return put_bytes(b, &v->real, sizeof v->real);
+  uint8_t length[10];
+  size_t count = 0;
+  for (uint64_t rest = v->size; !count || rest; rest >>= 7)
+    length[count++] = (uint8_t)((rest & 127) | (rest > 127 ? 128 : 0));
+  return put_bytes(b, length, count) && put_bytes(b, v->bytes, v->size);
+}
+
+/* These read a value at *AT, and return false if the bytes end before it. Texts have no terminating
+ * 0: they are bound to statements with their size. */
+static bool get_text(const uint8_t *data, size_t size, size_t *at, store_value_t *out) {
+  uint64_t length = 0;
+  unsigned shift = 0;
+  do {
+    if (*at >= size || shift > 56) return false;
+    length |= (uint64_t)(data[*at] & 127) << shift;
+    shift += 7;
+  } while (data[(*at)++] & 128);
+  if (length > size - *at) return false;
+  out->bytes = data + *at;
+  out->size = length;
+  *at += length;
+  return true;
+}
+
+static bool get_value(const uint8_t *data, size_t size, size_t *at, store_kind_t kind,
+                      store_value_t *out) {
+  *out = (store_value_t){.kind = kind};
+  if (kind == STORE_TEXT || kind == STORE_BYTES) return get_text(data, size, at, out);
+  if (size - *at < 8) return false;
+  memcpy(kind == STORE_REAL ? (void *)&out->real : (void *)&out->integer, data + *at, 8);
+  *at += 8;
+  return true;
+}
+
+bool clickhouse_select(clickhouse_t *c, const char *sql, const store_kind_t *kinds, size_t count,
+                       clickhouse_take_t take, void *context) {
+  store_value_t values[STORE_COLUMNS_MAX];
+  if (!post(c, NULL, false, sql, strlen(sql), ANSWER_MAX)) return false;
+  for (size_t at = 0; at < c->reply.body_size;) {
+    for (size_t i = 0; i < count; i++)
+      if (!get_value(c->reply.body, c->reply.body_size, &at, kinds[i], &values[i]))
+        return clickhouse_refuse(c);
+    if (!take(context, values)) {
+      snprintf(c->error, sizeof c->error, "the answer cannot be kept in memory");
+      return false;
+    }
+  }
+  return true;
+}

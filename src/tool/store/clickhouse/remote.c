@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/clickhouse/remote.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/clickhouse/tables.h"
+#include "store/id_set.h"
+#include "store/signatures.h"
+
+/* A request has about this many bytes of rows. */
+#define BATCH_BYTES ((size_t)4 << 20)
+
+/* Rows of a loader; those of symbolization have the time, which is larger. */
+#define VERSION_LOADED 1
+
+const char *remote_error(const clickhouse_t *client, const engine_t *local) {
+  const char *error = clickhouse_error(client);
+  return *error ? error : engine_error(local);
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+typedef struct one_number {
+  int64_t number;
+  unsigned rows;
+} one_number_t;
+
+static bool take_number(void *context, const store_value_t *values) {
+  one_number_t *one = context;
+  one->number = values[0].integer;
+  one->rows++;
+  return true;
+}
+
+/* The answer must be one number. */
+static bool select_number(clickhouse_t *c, const char *sql, int64_t *out) {
+  static const store_kind_t kind = STORE_INTEGER;
+  one_number_t one = {0};
+  if (!clickhouse_select(c, sql, &kind, 1, take_number, &one)) return false;
+  *out = one.number;
+  return one.rows == 1 || clickhouse_refuse(c);
+}
+
+/* Another server may take every request: what was sent to it would be lost. */
+static bool is_clickhouse(clickhouse_t *c) {
+  const int64_t asked = INT64_C(0x6b636f6c6b63696c);
+  char sql[TABLES_SQL_MAX];
+  int64_t answer = 0;
+  snprintf(sql, sizeof sql, "SELECT toInt64(%" PRId64 ") FORMAT RowBinary", asked);
+  return select_number(c, sql, &answer) && (answer == asked || clickhouse_refuse(c));
+}
+
+/* ---- tables ------------------------------------------------------------------------------- */
+
+bool remote_create(clickhouse_t *c) {
+  char sql[TABLES_SQL_MAX];
+  snprintf(sql, sizeof sql, "CREATE DATABASE IF NOT EXISTS %s", clickhouse_database(c));
+  if (!clickhouse_run(c, sql, true) || !is_clickhouse(c)) return false;
+  for (int i = 0; i < STORE_TOTALS; i++) {
+    tables_sql_create((store_table_id_t)i, sql);
+    if (!clickhouse_run(c, sql, false)) return false;
+  }
+  return true;
+}
+
+int remote_has(clickhouse_t *c, uint64_t recording) {
+  char sql[TABLES_SQL_MAX];
+  int64_t count = 0;
+  snprintf(sql, sizeof sql,
+           "SELECT toInt64(count() > 0) FROM sessions WHERE recording = %" PRId64
+           " FORMAT RowBinary",
+           (int64_t)recording);
+  bool good = select_number(c, sql, &count) && ((count & ~INT64_C(1)) == 0 || clickhouse_refuse(c));
+  return good ? (int)count : -1;
+}
+
+uint64_t remote_bytes(clickhouse_t *c) {
+  char sql[TABLES_SQL_MAX];
+  int64_t bytes = 0;
+  snprintf(sql, sizeof sql,
+           "SELECT toInt64(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = '%s'"
+           " FORMAT RowBinary",
+           clickhouse_database(c));
+  return select_number(c, sql, &bytes) && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+static bool send_batch(clickhouse_t *c, const char *sql, row_bytes_t *bytes) {
+  bool good = !bytes->size || clickhouse_insert(c, sql, bytes);
+  bytes->size = 0;
+  return good;
+}
+
+static bool put_row(row_bytes_t *bytes, const engine_rows_t *rows) {
+  for (size_t i = 0; i < engine_column_count(rows); i++) {
+    const store_value_t value = engine_value(rows, i);
+    if (!row_bytes_put(bytes, &value)) return false;
+  }
+  return true;
+}
+
+static bool send_table(clickhouse_t *c, engine_t *local, store_table_id_t table, int64_t version) {
+  char insert[TABLES_SQL_MAX], read[TABLES_SQL_MAX];
+  const store_value_t value = store_integer(version);
+  row_bytes_t bytes = {0};
+  tables_sql_insert(table, insert);
+  tables_sql_read(table, read);
+  engine_rows_t *rows = engine_query(local, read, &value, 1);
+  int step = -1;
+  while (rows && (step = engine_step(rows)) > 0) {
+    if (put_row(&bytes, rows) && (bytes.size < BATCH_BYTES || send_batch(c, insert, &bytes)))
+      continue;
+    step = -1;
+    break;
+  }
+  engine_rows_end(rows);
+  bool good = step == 0 && send_batch(c, insert, &bytes);
+  free(bytes.data);
+  return good;
+}
+
+/* Another attempt to send a session has another id, so what an earlier one left never counts. */
+static uint64_t attempt(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return id_mix(id_mix((uint64_t)now.tv_sec, (uint64_t)now.tv_nsec), (uint64_t)getpid());
+}
+
+static bool add_sending(engine_t *spool, int64_t session, uint64_t id, int64_t day) {
+  const store_value_t row[] = {store_integer(session), store_id(id), store_integer(day)};
+  return engine_run(spool, "INSERT INTO sending VALUES (?, ?, ?)", row, 3);
+}
+
+typedef struct staged {
+  int64_t session, recording, day;
+} staged_t;
+
+typedef struct staged_list {
+  staged_t *items;
+  size_t count, capacity;
+} staged_list_t;
+
+static bool read_staged(engine_t *spool, staged_list_t *out) {
+  engine_rows_t *rows =
+      engine_query(spool, "SELECT session, recording, day FROM sessions", NULL, 0);
+  int step = -1;
+  while (rows && (step = engine_step(rows)) > 0) {
+    staged_t *added = ARRAY_ADD(*out);
+    if (!added) break;
+    *added = (staged_t){engine_value(rows, 0).integer, engine_value(rows, 1).integer,
+                        engine_value(rows, 2).integer};
+  }
+  engine_rows_end(rows);
+  return step == 0;
+}
+
+/* Fills the table `sending` with the sessions that the server does not have. */
+static bool choose(clickhouse_t *c, engine_t *spool, uint64_t *count) {
+  staged_list_t staged = {0};
+  uint64_t nonce = attempt();
+  bool good = engine_run(spool,
+                         "CREATE TEMP TABLE IF NOT EXISTS sending (session INTEGER PRIMARY KEY,"
+                         " id INTEGER, day INTEGER)",
+                         NULL, 0) &&
+              engine_run(spool, "DELETE FROM sending", NULL, 0) && read_staged(spool, &staged);
+  *count = 0;
+  for (size_t i = 0; good && i < staged.count; i++) {
+    const staged_t *s = &staged.items[i];
+    int has = remote_has(c, (uint64_t)s->recording);
+    uint64_t id = id_not_zero(id_mix(nonce, (uint64_t)s->recording));
+    good = has >= 0 && (has || add_sending(spool, s->session, id, s->day));
+    *count += good && !has;
+  }
+  free(staged.items);
+  return good;
+}
+
+/* What facts refer to comes first, and the sessions' rows last. */
+bool remote_send(clickhouse_t *c, engine_t *spool, uint64_t *sent) {
+  char sql[TABLES_SQL_MAX];
+  bool good = remote_create(c) && choose(c, spool, sent);
+  for (int i = 0; good && *sent && i < STORE_TOTALS; i++)
+    if (i != STORE_SESSIONS) good = send_table(c, spool, (store_table_id_t)i, VERSION_LOADED);
+  if (good && *sent) good = send_table(c, spool, STORE_SESSIONS, VERSION_LOADED);
+  for (int i = 0; good && i < STORE_TABLE_COUNT; i++) {
+    snprintf(sql, sizeof sql, "DELETE FROM %s", store_tables[i].name);
+    if (i != STORE_MEASURE_NAMES) good = engine_run(spool, sql, NULL, 0);
+  }
+  return good;
+}
+
+bool remote_send_names(clickhouse_t *c, engine_t *copy) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  int64_t version = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  return send_table(c, copy, STORE_FRAMES, version) && send_table(c, copy, STORE_NAMES, version);
+}
+
+/* ---- the copy ----------------------------------------------------------------------------- */
+
+typedef struct filling {
+  engine_t *copy;
+  store_table_id_t table;
+} filling_t;
+
+static bool take_row(void *context, const store_value_t *values) {
+  const filling_t *f = context;
+  return engine_insert(f->copy, f->table, values) >= 0;
+}
+
+static bool fill(clickhouse_t *c, engine_t *copy, store_table_id_t table, store_measure_t measure) {
+  char sql[TABLES_SQL_MAX];
+  store_kind_t kinds[STORE_COLUMNS_MAX];
+  filling_t filling = {copy, table};
+  size_t count = tables_sql_select(table, measure, sql, kinds);
+  return clickhouse_select(c, sql, kinds, count, take_row, &filling);
+}
+
+static bool is_of_sessions(store_table_id_t table) {
+  return table == STORE_DEVICES || table == STORE_BUILDS || table == STORE_SESSIONS;
+}
+
+bool remote_copy(clickhouse_t *c, engine_t *copy, unsigned measures) {
+  char sql[TABLES_SQL_MAX];
+  bool good = engine_begin(copy) && is_clickhouse(c);
+  for (int i = 0; good && i <= STORE_SESSIONS; i++)
+    if (measures || is_of_sessions((store_table_id_t)i))
+      good = fill(c, copy, (store_table_id_t)i, 0);
+  for (int i = 0; good && i < STORE_MEASURES; i++)
+    if (measures >> i & 1) good = fill(c, copy, STORE_TOTALS, (store_measure_t)i);
+  if (good) good = signatures_update(copy) && engine_commit(copy);
+  for (int i = 0; good && i < STORE_TABLE_COUNT; i++) {
+    snprintf(sql, sizeof sql, "DROP TABLE %s", store_tables[i].name);
+    if (tables_is_fact((store_table_id_t)i)) good = engine_run(copy, sql, NULL, 0);
+  }
+  return good;
+}

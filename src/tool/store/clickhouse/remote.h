@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A store in a ClickHouse database.
+ *
+ * Recordings are stored in a local database first, the spool, and then sent as a whole: images,
+ * frames, names, stacks and causes; facts; and last the rows of their sessions. A fact counts only
+ * if the row of its session is there, and of a recording one session counts. So a loader or a
+ * server may end at any time, and two loaders may send one recording: every recording counts once.
+ *
+ * A query reads what it needs into a local database: the totals, which the server adds up, and the
+ * rows that they refer to. So queries are the same as those of SQLite.
+ */
+#ifndef SONDE_STORE_CLICKHOUSE_REMOTE_H
+#define SONDE_STORE_CLICKHOUSE_REMOTE_H
+
+#include "store/clickhouse/client.h"
+#include "store/engine.h"
+
+/* Creates the database and its tables unless they are there. */
+bool remote_create(clickhouse_t *client);
+
+/* Whether the database has a session of RECORDING: 1, 0; -1: failed. */
+int remote_has(clickhouse_t *client, uint64_t recording);
+
+/* Sends all sessions of SPOOL, which has an open transaction, and then deletes its rows. *SENT: the
+ * sessions that the database did not have. False: failed; roll the transaction back. */
+bool remote_send(clickhouse_t *client, engine_t *spool, uint64_t *sent);
+
+/* Sends the frames and names of COPY that have a name, in place of those that the database has. */
+bool remote_send_names(clickhouse_t *client, engine_t *copy);
+
+/* Reads the sessions, the totals of MEASURES (a bit for each), and what these refer to, into COPY,
+ * a new database. The tables of facts are dropped there. */
+bool remote_copy(clickhouse_t *client, engine_t *copy, unsigned measures);
+
+/* The size of the database; 0: unknown. */
+uint64_t remote_bytes(clickhouse_t *client);
+
+/* Why the last function failed: the server's text, or the local database's. */
+const char *remote_error(const clickhouse_t *client, const engine_t *local);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/clickhouse/tables.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of a recording that two loaders sent at the same time, one session counts. */
+#define COMMITTED "session IN (SELECT min(session) FROM sessions GROUP BY recording)"
+
+/* A name counts more than none, and a later one more than an earlier one. */
+#define LATEST_LABEL                                                                               \
+  "argMax(label, version + if(bitAnd(label, 1) = 0, toInt64(4611686018427387904), toInt64(0)))"
+
+static const char *const types[] = {"Int64", "Float64", "String", "String"};
+
+static void put(char *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void put(char *out, const char *format, ...) {
+  size_t at = strlen(out);
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(out + at, TABLES_SQL_MAX - at, format, arguments);
+  va_end(arguments);
+}
+
+bool tables_is_fact(store_table_id_t table) {
+  return table > STORE_SESSIONS && table < STORE_TOTALS;
+}
+
+/* The column that the server's table has besides; NULL: none. */
+static const char *extra_of(store_table_id_t table) {
+  if (tables_is_fact(table)) return "day";
+  return table == STORE_FRAMES || table == STORE_NAMES ? "version" : NULL;
+}
+
+/* Rows with different labels or versions are kept: a merge drops equal rows only. */
+static const char *order_of(store_table_id_t table) {
+  switch (table) {
+  case STORE_FRAMES: return "frame, label, version";
+  case STORE_NAMES: return "frame, version, depth";
+  case STORE_SESSIONS: return "recording, session";
+  default: return store_tables[table].key;
+  }
+}
+
+static void put_columns(char *out, const store_table_t *table, bool with_types) {
+  for (size_t i = 0; i < store_column_count(table); i++)
+    put(out, "%s%s%s%s", i ? ", " : "", table->columns[i].name, with_types ? " " : "",
+        with_types ? types[table->columns[i].kind] : "");
+}
+
+void tables_sql_create(store_table_id_t id, char out[TABLES_SQL_MAX]) {
+  const store_table_t *table = &store_tables[id];
+  const char *extra = extra_of(id);
+  bool has_day = tables_is_fact(id) || id == STORE_SESSIONS;
+  *out = 0;
+  put(out, "CREATE TABLE IF NOT EXISTS %s (", table->name);
+  put_columns(out, table, true);
+  if (extra) put(out, ", %s Int64", extra);
+  put(out, ") ENGINE = %s%s ORDER BY (%s)", has_day ? "MergeTree" : "ReplacingMergeTree",
+      has_day ? " PARTITION BY intDiv(day, 7)" : "", order_of(id));
+}
+
+void tables_sql_insert(store_table_id_t id, char out[TABLES_SQL_MAX]) {
+  const char *extra = extra_of(id);
+  *out = 0;
+  put(out, "INSERT INTO %s (", store_tables[id].name);
+  put_columns(out, &store_tables[id], false);
+  put(out, "%s%s) FORMAT RowBinary", extra ? ", " : "", extra ? extra : "");
+}
+
+void tables_sql_read(store_table_id_t id, char out[TABLES_SQL_MAX]) {
+  const store_table_t *table = &store_tables[id];
+  *out = 0;
+  put(out, "SELECT ");
+  if (!tables_is_fact(id) && id != STORE_SESSIONS) {
+    put_columns(out, table, false);
+    put(out, "%s FROM %s WHERE ?1 > 0", extra_of(id) ? ", ?1" : "", table->name);
+    return;
+  }
+  put(out, "sending.id");
+  for (size_t i = 1; i < store_column_count(table); i++)
+    put(out, ", t.%s", table->columns[i].name);
+  if (tables_is_fact(id)) put(out, ", sending.day");
+  put(out, " FROM %s t JOIN sending ON sending.session = t.session WHERE ?1 > 0", table->name);
+}
+
+static void put_totals(char *out, store_measure_t measure) {
+  const store_table_t *table = &store_tables[store_measures[measure].table];
+  const char *count = table->columns[FACT_FIRST_VALUE].name;
+  const char *amount = table->columns[FACT_FIRST_VALUE + 1].name;
+  put(out,
+      "SELECT toInt64(%d), build, stack, cause, toInt64(count()), toInt64(sum(%s)),"
+      " toInt64(sum(%s)), sum(toFloat64(%s) * toFloat64(%s)) FROM %s ALL INNER JOIN"
+      " (SELECT session, build FROM sessions WHERE " COMMITTED ") USING (session)"
+      " GROUP BY build, stack, cause",
+      measure, count, amount, amount, amount, table->name);
+}
+
+/* Of rows with equal keys, which are equal, one. */
+static void put_distinct(char *out, const store_table_t *table) {
+  for (size_t i = 1; i < store_column_count(table); i++)
+    put(out, ", any(%s)", table->columns[i].name);
+  put(out, " FROM %s GROUP BY %s", table->name, table->key);
+}
+
+size_t tables_sql_select(store_table_id_t id, store_measure_t measure, char out[TABLES_SQL_MAX],
+                         store_kind_t kinds[STORE_COLUMNS_MAX]) {
+  const store_table_t *table = &store_tables[id];
+  size_t count = store_column_count(table);
+  for (size_t i = 0; i < count; i++)
+    kinds[i] = table->columns[i].kind;
+  *out = 0;
+  if (id == STORE_TOTALS) {
+    put_totals(out, measure);
+  } else if (id == STORE_SESSIONS) {
+    put(out, "SELECT ");
+    put_columns(out, table, false);
+    put(out, " FROM sessions WHERE " COMMITTED);
+  } else if (id == STORE_FRAMES) {
+    put(out, "SELECT frame, any(image), any(offset), any(exact), " LATEST_LABEL
+             " FROM frames GROUP BY frame");
+  } else if (id == STORE_NAMES) {
+    put(out, "SELECT frame, depth, any(function), any(file), any(line) FROM names ALL INNER JOIN"
+             " (SELECT frame, max(version) AS version FROM names GROUP BY frame)"
+             " USING (frame, version) GROUP BY frame, depth");
+  } else {
+    put(out, "SELECT %s", table->key);
+    put_distinct(out, table);
+  }
+  put(out, " FORMAT RowBinary");
+  return count;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The statements for a store's tables in ClickHouse, from the descriptions of schema.h. They use
+ * what version 18.16 and current versions share: no window functions, no CTEs, no TTL.
+ *
+ * Besides the columns of schema.h, facts have the day of their session, by which retention drops
+ * partitions; frames and names have a version, because rows cannot be changed.
+ */
+#ifndef SONDE_STORE_CLICKHOUSE_TABLES_H
+#define SONDE_STORE_CLICKHOUSE_TABLES_H
+
+#include "store/schema.h"
+
+enum { TABLES_SQL_MAX = 2048 };
+
+bool tables_is_fact(store_table_id_t table);
+
+/* Creates the table. Totals have none. */
+void tables_sql_create(store_table_id_t table, char out[TABLES_SQL_MAX]);
+
+/* The statement for clickhouse_insert, and the one that reads the rows to send from the local
+ * database: ?1 is the version. Sessions and facts have the ids of the table `sending`. */
+void tables_sql_insert(store_table_id_t table, char out[TABLES_SQL_MAX]);
+void tables_sql_read(store_table_id_t table, char out[TABLES_SQL_MAX]);
+
+/* The SELECT of all rows of a table, each once; of totals, those of MEASURE. Sets KINDS to the
+ * kinds of the columns and returns their count. */
+size_t tables_sql_select(store_table_id_t table, store_measure_t measure, char out[TABLES_SQL_MAX],
+                         store_kind_t kinds[STORE_COLUMNS_MAX]);
+
+#endif

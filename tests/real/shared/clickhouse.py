@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""A ClickHouse server of its own, on loopback, with its data in a folder of the test."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import urllib.request
+
+from helpers import free_port, until
+
+# The path of the server, or None.
+SERVER = shutil.which("clickhouse-server", path=os.environ["PATH"] + ":/usr/sbin")
+CONFIG = """<yandex><logger><level>error</level><log>{folder}/log</log><errorlog>{folder}/errors</errorlog></logger>
+<http_port>{port}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
+<path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path><users_config>users.xml</users_config>
+<default_profile>default</default_profile><default_database>default</default_database>
+<mark_cache_size>67108864</mark_cache_size></yandex>"""
+USERS = """<yandex><profiles><default/></profiles><quotas><default/></quotas><users><default><password>{password}</password>
+<networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users></yandex>"""
+
+
+class Server:
+    """A server with its data in a folder, which can be killed and started again."""
+
+    def __init__(self, folder, password=""):
+        self.folder, self.port, self.password = pathlib.Path(folder) / "server", free_port(), password
+        self.folder.mkdir()
+        (self.folder / "config.xml").write_text(CONFIG.format(folder=self.folder, port=self.port, tcp=free_port()))
+        (self.folder / "users.xml").write_text(USERS.format(password=password))
+        self.start()
+
+    def start(self):
+        with open(self.folder / "out", "ab") as out:
+            self.process = subprocess.Popen([SERVER, f"--config-file={self.folder}/config.xml"], stdout=out, stderr=out,
+                                            cwd=self.folder)
+        until(lambda: self.answers(), "the server answers")
+
+    def answers(self):
+        assert self.process.poll() is None, (self.folder / "out").read_text()[-2000:]
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/ping", timeout=5).read() == b"Ok.\n"
+        except OSError:
+            return False
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def url(self, database="fleet"):
+        return f"clickhouse://127.0.0.1:{self.port}/{database}"

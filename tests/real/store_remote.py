@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`sonde store --to clickhouse://…` against servers that are none, are down or refuse, and what it sends, decoded by
+ClickHouse's description of RowBinary. tests/soak/clickhouse.py does the rest with a real server."""
+import json
+import os
+import struct
+import sqlite3
+import urllib.parse
+
+from helpers import compile_c, free_port, fresh, needs_agent, record, run_cases, sonde, try_sonde
+from shared.receiver import Receiver, environment
+
+needs_agent()
+
+PROGRAM = """#include <stdlib.h>
+void *kept[40]; __attribute__((noinline)) void *leak(int i) { return kept[i] = malloc(100 + i); }
+int main(void) { for (int i = 0; i < 40; i++) leak(i); return 0; }"""
+_made = {}
+
+
+def _recording():
+    if not _made:
+        _made["path"], done = record([compile_c(PROGRAM, "-O1", "-g")], "--malloc")
+        assert done.returncode == 0, done
+    return _made["path"]
+
+
+def _store(url, folder, *paths, **more):
+    return try_sonde("store", "--json", "--to", url, *(paths or [_recording()]),
+                     env=environment(XDG_DATA_HOME=str(folder), **more))
+
+
+def _url(server):
+    return f"clickhouse://127.0.0.1:{server.port}/fleet"
+
+
+def _fails(done, *texts):
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done
+    for text in texts:
+        assert text in done.stderr, (text, done.stderr)
+
+
+def _clickhouse(path, body):
+    """The answers to the questions that a loader asks."""
+    if body.startswith(b"SELECT toInt64(count() > 0)"):
+        return 200, {}, struct.pack("<q", 0)
+    if body.startswith(b"SELECT toInt64(sum"):
+        return 200, {}, struct.pack("<q", 4096)
+    if body.startswith(b"SELECT toInt64("):
+        return 200, {}, struct.pack("<q", int(body[len("SELECT toInt64("):body.index(b")")]))
+    return 200, {}, b""
+
+
+def _rows(data, kinds):
+    at, rows = 0, []
+    while at < len(data):
+        row = []
+        for kind in kinds:
+            if kind != "String":
+                row.append(struct.unpack_from("<q" if kind == "Int64" else "<d", data, at)[0])
+                at += 8
+                continue
+            length = shift = 0
+            while True:
+                byte = data[at]
+                at += 1
+                length |= (byte & 127) << shift
+                shift += 7
+                if byte < 128:
+                    break
+            row.append(data[at:at + length])
+            at += length
+        rows.append(row)
+    return rows
+
+
+def what_is_sent_is_what_sqlite_has(folder):
+    server, local = Receiver(_clickhouse), fresh(".sqlite")
+    done = _store(_url(server), folder, "--device", "d", "--build", "b", _recording())
+    assert done.returncode == 0 and json.loads(done.stdout)["sessions"] == 1, done
+    sonde("store", "--to", f"sqlite:{local}", "--device", "d", "--build", "b", _recording())
+    columns, sent, order = {}, {}, []
+    for path, _, body in server.requests:
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(path).query))
+        if body.startswith(b"CREATE TABLE"):
+            name, rest = body.decode().split("IF NOT EXISTS ")[1].split(" (", 1)
+            columns[name] = [column.split() for column in rest.split(") ENGINE")[0].split(", ")]
+        if "query" in query:
+            name = query["query"].split()[2]
+            order.append(name)
+            assert query["database"] == "fleet" and query["query"].endswith("FORMAT RowBinary"), query
+            sent.setdefault(name, []).extend(_rows(body, [kind for _, kind in columns[name]]))
+    assert order[-1] == "sessions" and order.count("sessions") == 1, order
+    session = sent["sessions"][0][0]
+    for name, rows in sent.items():
+        there = sqlite3.connect(local).execute(f"SELECT * FROM {name}").fetchall()
+        mine = [[value.decode() if isinstance(value, bytes) and not isinstance(value_there, bytes) else value
+                 for value, value_there in zip(row, there[0])] for row in rows]
+        if [column for column, _ in columns[name]][0] == "session":
+            assert {row[0] for row in mine} == {session} and {row[0] for row in there} == {1}, name
+            mine, there = [row[1:] for row in mine], [row[1:] for row in there]
+        if name == "sessions":  # all but the time of storing
+            mine, there = [row[:-1] for row in mine], [row[:-1] for row in there]
+        assert sorted(mine) == sorted(list(row) for row in there), (name, mine[:2], there[:2])
+    assert {"allocations", "leaks", "stacks", "frames", "images"} <= sent.keys(), sent.keys()
+    assert sqlite3.connect(next(folder.rglob("spool-*"))).execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+
+
+def a_server_that_is_none_gets_no_recordings(folder):
+    for number, reply in enumerate(((200, {}, b""), (200, {}, b"<html>hello, this is another server</html>"),
+                                    (200, {}, bytes(8)), (200, {}, b"\x01" + bytes(7)), (200, {}, bytes(24)))):
+        server = Receiver(reply)
+        home = folder / str(number)
+        _fails(_store(_url(server), home), "not one of a ClickHouse server", "wait in")
+        assert not any("query=INSERT" in path for path, _, _ in server.requests)
+        good = Receiver(_clickhouse)
+        os.rename(next(home.rglob("spool-*")), fresh(".spool"))
+        assert _store(_url(good), home).returncode == 0
+        done = try_sonde("query", "--to", _url(server), "builds", env=environment())
+        _fails(done, "ClickHouse server")
+
+
+def a_server_that_is_down_or_refuses_loses_nothing(folder):
+    port = free_port()
+    _fails(_store(f"clickhouse://127.0.0.1:{port}/fleet", folder), "wait in")
+    again = _store(f"clickhouse://127.0.0.1:{port}/fleet", folder)
+    _fails(again, "wait in")
+    spool = next(folder.rglob("spool-*"))
+    assert sqlite3.connect(spool).execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+    refusing = Receiver((500, {}, b"Code: 241, DB::Exception: Memory limit\nmore"))
+    _fails(_store(_url(refusing), folder / "2"), "status 500: Code: 241, DB::Exception: Memory limit;", "wait in")
+    _fails(try_sonde("query", "--to", _url(refusing), "builds"), "status 500")
+    half = Receiver(lambda path, body: (503, {}, b"") if "query=INSERT" in path else _clickhouse(path, body))
+    _fails(_store(_url(half), folder / "3"), "status 503", "wait in")
+    assert not any("INTO%20sessions" in path for path, _, _ in half.requests), "a commit after a failure"
+
+
+def passwords_are_sent_and_not_printed(folder):
+    server = Receiver((403, {}, b"wrong password s3cr3t"))
+    env = {"CLICKHOUSE_USER": "me", "CLICKHOUSE_PASSWORD": "s3cr3t"}
+    done = _store(_url(server), folder, **env)
+    _fails(done, "status 403")
+    assert "s3cr3t" not in done.stderr, done
+    headers = server.requests[0][1]
+    assert (headers["X-ClickHouse-User"], headers["X-ClickHouse-Key"]) == ("me", "s3cr3t"), headers
+
+
+def wrong_urls_are_one_line(folder):
+    for url, text in (("clickhouse://", "clickhouse://HOST"), ("clickhouse://host", "clickhouse://HOST"),
+                      ("clickhouse://host/a;b", "clickhouse://HOST"), ("clickhouse:///db", "clickhouse://HOST"),
+                      ("clickhouse://a b/db", "malformed"), ("clickhouse://me:s3cr3t@host/db", "credentials"),
+                      ("mysql://host/db", "sqlite:FILE or clickhouse")):
+        done = _store(url, folder)
+        _fails(done, text)
+        assert "s3cr3t" not in done.stderr, done
+
+
+if __name__ == "__main__":
+    run_cases(globals())

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A store in ClickHouse: the answers are those of a SQLite store of the same recordings, and the totals are exact after
+loaders and servers were killed, two loaders sent the same recordings, and the server was down.
+
+usage: clickhouse.py [CASE…]   KILLS=100 sets the number of kills"""
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import urllib.request
+
+from helpers import SEED, SONDE, compile_c, needs_agent, record, run_cases, skip, sonde, try_sonde, write
+from shared.clickhouse import SERVER, Server
+from shared.derived import Original
+
+needs_agent()
+if not SERVER:
+    skip("clickhouse-server is not installed")
+
+KILLS = int(os.environ.get("KILLS", "100"))
+PROGRAM = r"""
+#include <stdlib.h>
+static void *kept[64];
+__attribute__((noinline)) void *leak(int i) { return kept[i % 64] = malloc(1000 + i); }
+__attribute__((noinline)) void churn(int i) { void *volatile block = malloc(100 + i); free(block); }
+int main(void) {
+  for (int i = 0; i < 64; i++) leak(i);
+  for (int i = 0; i < 1000; i++) churn(i);
+  volatile double x = 1;
+  for (long i = 0; i < 30000000; i++) x = x * 1.0000001;
+  return 0;
+}
+"""
+QUERIES = [["builds"], ["allocations", "--all"], ["leaks", "--all"], ["samples", "--all"], ["stalls"], ["audit"],
+           ["crashes"], ["regressions", "a", "b", "--all"]]
+_made = {}
+
+
+def _original():
+    if not _made:
+        program = compile_c(write(PROGRAM, ".c"), "-O1", "-g", "-Wl,--build-id")
+        path, done = record([program], "--malloc", "--sample=200", "--audit=files")
+        assert done.returncode == 0, done
+        _made["original"], _made["path"], _made["program"] = Original(path, program), path, program
+    return _made["original"]
+
+
+def _recordings(folder, count, build=b""):
+    folder.mkdir(exist_ok=True)
+    original = _original()
+    for number in range(count):
+        (folder / f"{number}.sonde").write_bytes(
+            original.header(1000 + number + 5000 * bool(build), later_ns=number * 60_000_000_000) +
+            original.layout(number % 8, build))
+    return folder
+
+
+def _environment(folder, **more):
+    return {**os.environ, "XDG_DATA_HOME": str(folder / "xdg"), **more}
+
+
+def _answers(url, **how):
+    out = {}
+    for words in QUERIES:
+        done = try_sonde("query", "--to", url, "--json", *words, **how)
+        assert done.returncode in (0, 1) and not done.stderr, done
+        out[words[0]] = json.loads(done.stdout)["rows"]
+    return out
+
+
+def _equal(one, other):
+    """Sums of squares are added in another order."""
+    if isinstance(one, float) or isinstance(other, float):
+        return abs(one - other) <= 1e-9 * max(abs(one), abs(other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return one == other
+
+
+def answers_are_those_of_sqlite(folder):
+    for name, build in ("a", b""), ("b", b"another build of it!"):
+        _recordings(folder / name, 20, build)
+    with Server(folder) as server:
+        for url in server.url(), f"sqlite:{folder}/s.sqlite":
+            for name in "a", "b":
+                told = json.loads(sonde("store", "--json", "--to", url, "--device", "d", "--build", name, folder / name,
+                                        env=_environment(folder)))
+                assert (told["sessions"], told["present"]) == (20, 0), told
+        expected, found = _answers(f"sqlite:{folder}/s.sqlite"), _answers(server.url())
+        for name in expected:
+            assert _equal(found[name], expected[name]), (name, found[name][:3], expected[name][:3])
+        stack = expected["leaks"][0]["stack"]
+        words = ["query", "--json", "stack", stack, "--to"]
+        assert json.loads(sonde(*words, server.url())) == json.loads(sonde(*words, f"sqlite:{folder}/s.sqlite"))
+        assert json.loads(sonde("query", "--json", "--to", server.url(), "--sql", "SELECT count(*) AS n FROM sessions"))[
+            "rows"] == [{"n": 40}]
+        done = try_sonde("query", "--to", server.url(), "--sql", "SELECT * FROM samples")
+        assert done.returncode == 2 and "no such table" in done.stderr, done
+
+
+def names_come_later(folder):
+    with Server(folder) as server:
+        env = _environment(folder)
+        for url in server.url(), f"sqlite:{folder}/s.sqlite":
+            sonde("store", "--to", url, "--build", "a", "--device", "d", _recordings(folder / "a", 3), env=env)
+            told = json.loads(sonde("store", "symbolize", "--json", "--to", url, env=env))
+            assert told["named"] > 0, told
+            again = json.loads(sonde("store", "symbolize", "--json", "--to", url, env=env))
+            assert again["named"] == 0 and again["addresses"] == told["addresses"] - told["named"], again
+        leaks = [json.loads(sonde("query", "--json", "--to", url, "leaks", "--all"))
+                 for url in (server.url(), f"sqlite:{folder}/s.sqlite")]
+        assert leaks[0] == leaks[1] and any(row["function"].startswith("leak ") for row in leaks[0]["rows"]), leaks
+
+
+def passwords_are_needed_and_not_printed(folder):
+    with Server(folder, password="s3cr3t") as server:
+        path = _recordings(folder / "a", 1) / "0.sonde"
+        done = try_sonde("store", "--to", server.url(), path, env=_environment(folder))
+        assert done.returncode == 2 and "status" in done.stderr and "s3cr3t" not in done.stderr, done
+        env = _environment(folder, CLICKHOUSE_USER="default", CLICKHOUSE_PASSWORD="s3cr3t")
+        told = json.loads(sonde("store", "--json", "--to", server.url(), path, env=env))
+        assert told["sessions"] + told["present"] == 1, told
+        assert json.loads(sonde("query", "--json", "--to", server.url(), "builds", env=env))["rows"][0]["sessions"] == 1
+
+
+def _totals(server):
+    sql = "SELECT measure, sum(sessions), sum(count), sum(amount) FROM totals GROUP BY 1 ORDER BY 1"
+    rows = json.loads(sonde("query", "--json", "--to", server.url(), "--sql", sql))["rows"]
+    return [tuple(row.values()) for row in rows]
+
+
+def _expected(folder, count):
+    alone = folder / "alone.sqlite"
+    sonde("store", "--to", f"sqlite:{alone}", folder / "a" / "0.sonde")
+    rows = sqlite3.connect(alone).execute(
+        "SELECT measure, sum(sessions), sum(count), sum(amount) FROM totals GROUP BY 1 ORDER BY 1").fetchall()
+    return [(row[0], *(count * value for value in row[1:])) for row in rows]
+
+
+def a_server_that_is_down_loses_nothing(folder):
+    _recordings(folder / "a", 30)
+    with Server(folder) as server:
+        server.kill()
+        done = try_sonde("store", "--to", server.url(), folder / "a", env=_environment(folder))
+        assert done.returncode == 2 and "wait in" in done.stderr and len(done.stderr.splitlines()) == 1, done
+        server.start()
+        told = json.loads(sonde("store", "--json", "--to", server.url(), folder / "a" / "0.sonde",
+                                env=_environment(folder)))
+        assert told["present"] == 1, told
+        assert _totals(server) == _expected(folder, 30)
+
+
+def two_loaders_count_each_recording_once(folder):
+    _recordings(folder / "a", 60)
+    with Server(folder) as server:
+        loaders = [subprocess.Popen([SONDE, "store", "--to", server.url(), folder / "a"], stdout=subprocess.DEVNULL,
+                                    env=_environment(folder / str(number))) for number in range(2)]
+        assert [loader.wait() for loader in loaders] == [0, 0]
+        assert _totals(server) == _expected(folder, 60)
+
+
+def kills_leave_exact_totals(folder):
+    """Loaders and, every fourth time, the server are killed at random times."""
+    count, rng, kills = 120, random.Random(SEED), 0
+    _recordings(folder / "a", count)
+    with Server(folder) as server:
+        while kills < KILLS:
+            env = _environment(folder / str(kills % 3))  # each with its own spool
+            loader = subprocess.Popen([SONDE, "store", "--to", server.url(), folder / "a"], env=env,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                loader.wait(timeout=rng.random() * 2)
+            except subprocess.TimeoutExpired:
+                if kills % 4 == 3:
+                    server.kill()
+                    server.start()
+                loader.kill()
+                loader.wait()
+                kills += 1
+                continue
+            if loader.returncode == 0:  # all are there: from the beginning
+                assert _totals(server) == _expected(folder, count)
+                urllib.request.urlopen(f"http://127.0.0.1:{server.port}/", data=b"DROP DATABASE fleet", timeout=60)
+        for number in range(3):
+            sonde("store", "--to", server.url(), folder / "a", env=_environment(folder / str(number)))
+        assert _totals(server) == _expected(folder, count)
+    return f"{kills} kills, SONDE_SEED={SEED}"
+
+
+if __name__ == "__main__":
+    run_cases(globals())
