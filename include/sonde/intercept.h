@@ -47,8 +47,9 @@
  * are saved around each. A signal handler that interrupts the bookkeeping around a call makes its
  * own calls without interception.
  *
- * Functions that return twice (setjmp, vfork), that read their return address, or whose caller
- * matters (dlopen, dlsym) must not be targets with `after`; with `before` alone they work.
+ * Functions that return twice (setjmp, vfork) cannot be targets with `after`. Those that read their
+ * return address, or whose caller matters (dlopen, dlsym), must not be. With `before` alone they
+ * work.
  */
 #ifndef SONDE_INTERCEPT_H
 #define SONDE_INTERCEPT_H
@@ -91,17 +92,19 @@ typedef struct sonde_intercept_request {
  * number of functions intercepted now, at least 1, or
  *   SONDE_EINVAL       an argument is missing, or both callbacks are;
  *   SONDE_ENOTFOUND    no image has such a function or method;
- *   SONDE_EUNSUPPORTED the functions exist and cannot be patched, or the CPU keeps a shadow stack;
+ *   SONDE_EUNSUPPORTED the functions exist and cannot be patched, the CPU keeps a shadow stack, or
+ *                      `after` is given and a function returns twice;
  *   SONDE_EBUSY        code would have to be patched, and other threads run;
  *   SONDE_EFULL        255 interceptions exist, or 16,384 targets were named;
  *   SONDE_ENOMEM. */
 SONDE_API int sonde_intercept_add(const sonde_intercept_request_t *request,
                                   sonde_intercept_t **intercept);
 
-/* Ends an interception. Slots, methods and code are as before, byte for byte. Calls in progress end
- * without `after`. Callbacks may still run on other threads when this function returns. Same
- * callers as above. Returns SONDE_OK; SONDE_ENOTFOUND if INTERCEPT is none; SONDE_EBUSY if other
- * code has changed the function since: then callbacks no longer run, but a jump stays. */
+/* Ends an interception. Slots, methods and code are as before, byte for byte; a function with a
+ * newer interception is, once that has ended, too. Calls in progress end without `after`. Callbacks
+ * may still run on other threads when this function returns. Same callers as above. Returns
+ * SONDE_OK; SONDE_ENOTFOUND if INTERCEPT is none; SONDE_EBUSY if code other than sonde's has
+ * changed the function since: then callbacks no longer run, but a jump stays. */
 SONDE_API int sonde_intercept_remove(sonde_intercept_t *intercept);
 
 /* ---- in callbacks -------------------------------------------------------------------------- */
@@ -110,7 +113,8 @@ SONDE_API int sonde_intercept_remove(sonde_intercept_t *intercept);
  * that the caller used. */
 SONDE_API uintptr_t sonde_call_function(const sonde_call_t *call);
 
-/* The address at which the caller continues after the call. */
+/* The address at which the caller continues after the call, also if a newer interception runs
+ * first. */
 SONDE_API uintptr_t sonde_call_caller(const sonde_call_t *call);
 
 /* The value of the caller's stack pointer when the call has ended, which is where arguments on the

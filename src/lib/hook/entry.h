@@ -66,9 +66,9 @@ void entry_suspend(entry_owner_t owner);
 uint32_t entry_patch_again(const image_entry_t *image, entry_owner_t owner, bool is_safe);
 
 /* Restores the bytes of all functions that OWNER has patched, and forgets them; calls in progress
- * end without `after`. Returns the number of functions that stay patched for now, because another
- * owner or tool has changed them since, or the code cannot be written. They are restored with the
- * other owner's. Takes a lock; not in a signal handler. */
+ * end without `after`. A function that another owner has patched since is restored with
+ * that owner's. Returns the number of functions that stay patched because another tool has changed
+ * them, or the code cannot be written. Takes a lock; not in a signal handler. */
 uint32_t entry_restore(entry_owner_t owner);
 
 /* True if the process has one thread. Tests in an emulator, whose own threads are listed too, set

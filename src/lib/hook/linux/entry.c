@@ -451,6 +451,25 @@ static uint32_t restore_batch(const batch_t *b, bool is_alone) {
   return left;
 }
 
+/* True if the jump of another record is in the place of R: that record's owner changed it last. */
+static bool is_under_another(const record_t *r) {
+  for (uint32_t k = 0; k < batch_count; k++)
+    for (uint32_t i = 0; i < batches[k].count; i++) {
+      const record_t *other = &batches[k].records[i];
+      if (other != r && other->moved.place == r->moved.place && holds(other, other->jump))
+        return true;
+    }
+  return false;
+}
+
+/* The functions of B that nothing of this file will restore. */
+static uint32_t count_lost(const batch_t *b) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < b->count; i++)
+    count += !holds(&b->records[i], b->records[i].before) && !is_under_another(&b->records[i]);
+  return count;
+}
+
 /* Restores the batches of OWNER, newest first. */
 static uint32_t restore_all(entry_owner_t owner, bool is_alone) {
   uint32_t left = 0;
@@ -461,7 +480,7 @@ static uint32_t restore_all(entry_owner_t owner, bool is_alone) {
       trampoline_set(&b->records[i].trampoline, NULL);
     uint32_t left_here = restore_batch(b, is_alone);
     b->owner = left_here ? LEAVING : RETIRED;
-    left += left_here;
+    if (left_here) left += count_lost(b);
   }
   return left;
 }

@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "hook/call_stack.h"
 #include "os/lock.h"
+#include "sensor/trace/imports.h"
 #include "sonde/hook.h"
 #include "sonde/objc.h"
 
@@ -106,7 +107,23 @@ uintptr_t sonde_call_function(const sonde_call_t *call) {
   return t->flags & TRAMPOLINE_INSIDE ? t->function : t->target;
 }
 
-uintptr_t sonde_call_caller(const sonde_call_t *call) { return call->call->return_address; }
+/* If CALL was made by the trampoline of another call, that call: its frame is where the caller's
+ * frame pointer points to. */
+static const call_t *call_around(const call_t *call) {
+  const call_stack_t *own = call_stack_own;
+  if (!own || call->return_address != trampoline_address(TRAMPOLINE_RETURN)) return NULL;
+  for (const call_t *c = own->live; c && c != &own->root; c = c->outer)
+    if ((uint64_t)(uintptr_t)c == call->caller_fp && c != call) return c;
+  return NULL;
+}
+
+uintptr_t sonde_call_caller(const sonde_call_t *call) {
+  const call_t *at = call->call, *around;
+  while ((around = call_around(at)))
+    at = around;
+  return at->return_address;
+}
+
 uintptr_t sonde_call_stack_pointer(const sonde_call_t *call) { return call->call->sp; }
 
 uintptr_t sonde_call_stack_word(const sonde_call_t *call, unsigned number) {
@@ -167,6 +184,7 @@ static bool is_code(const char *target) {
 
 static int add(sonde_intercept_t *r, const char *target) {
   uint32_t number = (uint32_t)(r - requests);
+  if (r->after && imports_returns_twice(target)) return SONDE_EUNSUPPORTED;
   bool is_method = (target[0] == '-' || target[0] == '+') && target[1] == '[';
   if (!is_method && is_code(target)) return intercept_code(target, number);
   r->trampoline = find_trampoline(target);
@@ -187,6 +205,10 @@ static sonde_intercept_t *take_request(void) {
     if (!r->is_used) return r;
   }
   return NULL;
+}
+
+bool intercept_accepts(uint32_t number, const char *function) {
+  return !requests[number].after || !imports_returns_twice(function);
 }
 
 int sonde_intercept_add(const sonde_intercept_request_t *request, sonde_intercept_t **out) {

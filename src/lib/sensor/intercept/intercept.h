@@ -23,6 +23,9 @@ struct sonde_call {
 /* Sets T up for interception NUMBER. */
 void intercept_set(trampoline_t *t, uint32_t number);
 
+/* False if FUNCTION returns twice, and interception NUMBER needs to know when it returns. */
+bool intercept_accepts(uint32_t number, const char *function);
+
 /* Patches the functions that the pattern TARGET selects for interception NUMBER. Returns their
  * number or a negative SONDE_E…. */
 int intercept_code(const char *target, uint32_t number);

@@ -41,16 +41,14 @@ static const char *const never[] = {
     "swift_bridgeObject*",
 };
 
-/* Each returns twice, or never, or inspects its caller. */
+static const char *const twice[] = {
+    "setjmp", "_setjmp", "sigsetjmp",  "__sigsetjmp",  "savectx",
+    "vfork",  "__vfork", "getcontext", "__getcontext",
+};
+
+/* Each may return twice, or never returns, or inspects its caller. */
 static const char *const called[] = {
-    /* return twice */
-    "setjmp",
-    "_setjmp",
-    "sigsetjmp",
-    "__sigsetjmp",
-    "vfork",
-    "__vfork",
-    "getcontext",
+    /* may return twice */
     "swapcontext",
     "syscall",
     "clone",
@@ -111,7 +109,10 @@ static bool is_in(const char *const *globs, uint32_t count, const char *name) {
   return false;
 }
 
+bool imports_returns_twice(const char *name) { return is_in(twice, ARRAY_COUNT(twice), name); }
+
 imports_verdict_t imports_verdict(const char *name) {
   if (is_in(never, ARRAY_COUNT(never), name)) return IMPORTS_NEVER;
+  if (imports_returns_twice(name)) return IMPORTS_CALLED;
   return is_in(called, ARRAY_COUNT(called), name) ? IMPORTS_CALLED : IMPORTS_TIMED;
 }

@@ -39,6 +39,9 @@ typedef enum imports_verdict {
 /* How to trace a function NAME. */
 imports_verdict_t imports_verdict(const char *name);
 
+/* True if a function NAME returns twice: setjmp, vfork, getcontext and their like. */
+bool imports_returns_twice(const char *name);
+
 /* True if the function NAME of the library PATH (NULL: any) matches the pattern LIST. */
 bool imports_match(const char *list, const char *name, const char *path);
 

@@ -10,13 +10,19 @@
 typedef struct selection {
   const char *target;
   uint32_t number;
+  bool is_unacceptable; /* a function that the pattern selects */
   entry_request_t request;
 } selection_t;
 
 static bool wants(const entry_candidate_t *c, trampoline_t *t, void *context) {
-  const selection_t *s = context;
+  selection_t *s = context;
   char offset[CODE_OFFSET_NAME];
-  if (!imports_select_code(s->target, c->image, code_name_of(c, offset))) return false;
+  const char *name = code_name_of(c, offset);
+  if (!imports_select_code(s->target, c->image, name)) return false;
+  if (!intercept_accepts(s->number, name)) {
+    s->is_unacceptable = true;
+    return false;
+  }
   intercept_set(t, s->number);
   return true;
 }
@@ -36,8 +42,8 @@ int intercept_code(const char *target, uint32_t number) {
   if (s.request.patched) return (int)s.request.patched;
   if (s.request.refused[MOVE_THREADS]) return SONDE_EBUSY;
   for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++)
-    if (s.request.refused[i]) return SONDE_EUNSUPPORTED;
-  return SONDE_ENOTFOUND;
+    s.is_unacceptable |= s.request.refused[i] != 0;
+  return s.is_unacceptable ? SONDE_EUNSUPPORTED : SONDE_ENOTFOUND;
 }
 
 int intercept_code_restore(uint32_t number) {
