@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """sonde/log.h: a program's log that stays below a limit, and a summary of what is live that is small enough to send."""
+import json
 import os
 import subprocess
 
-from helpers import INCLUDE, LINK_SHARED, WORK, check, compile_c, events, fresh, needs_plain_build, report, run_cases, source_file
+from helpers import INCLUDE, LINK_SHARED, WORK, check, compile_c, events, fresh, needs_plain_build, report, run_cases, sonde, source_file
 
 needs_plain_build()
 PROGRAM = compile_c(source_file("real", "record", "summary.c"), "-O1", "-fno-optimize-sibling-calls", INCLUDE, *LINK_SHARED)
@@ -28,6 +29,11 @@ def held(told):
 def a_thousand_stacks_take_less_than_100_kb():
     log, summary = fresh(), fresh()
     check(run(log, summary, 0).strip() == "0", "stacks are left out")
+    compared = sonde("diff", summary, log)
+    check("note one recording has only live blocks" not in compared, compared)
+    for path in (log, summary):
+        told = json.loads(sonde("why", "--json", path))
+        check("allocations" in told["looked_at"] and "allocations" not in told["not_recorded"], (path, told))
     size = os.path.getsize(summary)
     print(f"1,024 stacks: {size} bytes")
     check(size < 100_000, size)

@@ -225,7 +225,7 @@ static void print_notes(const request_t *a, const side_t *sides) {
                         : "note all amounts are estimates from sampled blocks\n");
   bool live[2];
   for (int i = 0; i < 2; i++)
-    live[i] = reader_header(sides[i].report.reader)->mode & RECORD_LIVE;
+    live[i] = sides[i].replay.blocks_mode & RECORD_LIVE;
   if (!by_samples(a) && has[0] && has[1] && live[0] != live[1])
     printf("note one recording has only live blocks (--malloc=live), the other all events\n");
   double length = seconds_of(&sides[0]), other = seconds_of(&sides[1]);

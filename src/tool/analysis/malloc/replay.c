@@ -312,6 +312,8 @@ static bool add_snapshot_block(void *context, const record_block_t *b) {
 static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
   uint32_t before = r->mode;
   r->mode = mode;
+  r->modes |= mode;
+  if (mode & RECORD_ANY_BLOCKS) r->blocks_mode = mode;
   r->switches++;
   if (!((before ^ mode) & RECORD_ANY_BLOCKS)) return;
   r->incomplete = true;
@@ -560,7 +562,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   memset(r, 0, sizeof *r);
   r->reader = reader;
   r->options = options ? options : &all;
-  r->mode = reader_header(reader)->mode;
+  r->mode = r->modes = r->blocks_mode = reader_header(reader)->mode;
   r->incomplete =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
   r->dedup = stack_dedup_new(reader);

@@ -92,6 +92,8 @@ typedef struct replay {
   uint64_t double_frees;        /* of blocks freed before */
   uint64_t prerecording_frees;  /* of blocks allocated before their recording began */
   uint32_t mode;                /* the current RECORD_… bits */
+  uint32_t modes;               /* those of all modes so far */
+  uint32_t blocks_mode;         /* the last one that records blocks */
   bool incomplete;              /* blocks were not recorded from the start, or not all the time */
   uint64_t switches, snapshots; /* changes of mode; snapshots of the mode `live` */
   uint64_t unknown_before_snapshot; /* from the last snapshot; part of prerecording_frees */

@@ -219,11 +219,11 @@ bool why_report_finish(why_report_t *why, const report_t *r, void *const *states
   w->names = (why_names_t){name_stack, name_variable, program_of, (void *)(uintptr_t)r};
   w->has_ticks = (h->mode & RECORD_SAMPLES) || w->ticks.count;
   w->has_stalls = (h->mode & RECORD_STALLS) != 0;
-  w->has_calls = (h->mode & RECORD_AUDIT) != 0;
+  w->has_calls = ((h->mode | r->replay->modes) & RECORD_AUDIT) != 0;
   w->exit_signal = exit_signal_of(h);
   w->usage = section_usage_readings(states[1]);
   w->mappings = section_vm_mappings(states[2]);
-  if (h->mode & RECORD_ANY_BLOCKS) w->replay = r->replay;
+  if (r->replay->modes & RECORD_ANY_BLOCKS) w->replay = r->replay;
   if (!stalls || !audited || !why_complete(w, r->cpu_time) || !add_stalls(w, stalls) ||
       !add_calls(w, audited) || !add_crash(w, r, section_crash_record(states[4])))
     return false;
