@@ -10,6 +10,8 @@
  * usage: replay_bench                    makes and measures four recordings
  *        replay_bench FILE…              measures these recordings
  *        replay_bench make FILE MB LIVE  only makes a recording of MB megabytes
+ *        replay_bench page FILE COUNT    only makes one of COUNT samples and COUNT live blocks, for
+ *                                        bench/view.py
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -26,7 +28,7 @@
 #include "record/writer.h"
 #include "record/event.h"
 
-enum { STACKS = 8192, DEPTH = 24, FANOUT = 64 };
+enum { STACKS = 8192, DEPTH = 24, FANOUT = 64, PAGE_STACKS = 100000 };
 #define BASE UINT64_C(0x7f1200000000)
 
 static uint64_t random_state = 88172645463325252u;
@@ -41,9 +43,9 @@ static uint64_t next_random(void) {
 
 /* Nodes from 1 on: a path of DEPTH - 2 nodes, FANOUT children of its end, and their children, which
  * are the stacks. Returns the first stack. */
-static uint32_t define_stacks(void) {
+static uint32_t define_stacks(uint32_t count) {
   uint32_t id = 0, parent = 0;
-  for (uint32_t f = 1; f <= STACKS; f++)
+  for (uint32_t f = 1; f <= count; f++)
     writer_frame(f, 0x400000 + 16 * (uint64_t)f, 0, 0);
   for (uint32_t i = 0; i < DEPTH - 2; i++, parent = id)
     writer_node(++id, parent, i + 1);
@@ -51,7 +53,7 @@ static uint32_t define_stacks(void) {
   for (uint32_t i = 0; i < FANOUT; i++)
     writer_node(++id, path_end, 100 + i);
   uint32_t first = id + 1;
-  for (uint32_t i = 0; i < STACKS; i++)
+  for (uint32_t i = 0; i < count; i++)
     writer_node(++id, path_end + 1 + i % FANOUT, i + 1);
   return first;
 }
@@ -65,7 +67,7 @@ static uint32_t pick_stack(uint32_t first) {
 static _Noreturn void write_events(const char *settings, const char *path, uint64_t bytes,
                                    uint32_t live) {
   if (writer_start(settings) != 0) _exit(9);
-  uint32_t first = define_stacks();
+  uint32_t first = define_stacks(STACKS);
   uint8_t *is_live = calloc(live, 1);
   uint64_t time = 0;
   struct stat file = {0};
@@ -95,6 +97,25 @@ static _Noreturn void write_events(const char *settings, const char *path, uint6
   _exit(is_live ? 0 : 7);
 }
 
+/* COUNT samples and COUNT blocks that are not freed, of PAGE_STACKS stacks, used evenly. */
+static _Noreturn void write_samples(const char *settings, uint64_t count) {
+  if (writer_start(settings) != 0) _exit(9);
+  uint32_t first = define_stacks(PAGE_STACKS);
+  uint64_t time = 0;
+  for (uint64_t n = 0; n < count; n++) {
+    uint32_t stack = first + (uint32_t)(next_random() % PAGE_STACKS);
+    stream_t *s = writer_enter(RECORD_BLOCKS);
+    if (!s) _exit(8);
+    if (!time) time = writer_now(s->writer);
+    time += 10000 + next_random() % 10000;
+    event_put_new(s, EVENT_MALLOC, time, BASE + 64 * n, 16 + next_random() % 48, stack);
+    event_put_sample(s, time, 0, stack);
+    writer_leave(s);
+  }
+  _exit(0);
+}
+
+/* BYTES 0: samples, and as many blocks that stay LIVE. */
 static void make(const char *path, uint64_t bytes, uint32_t live) {
   char error[256], settings[64];
   recording_t recording;
@@ -106,6 +127,7 @@ static void make(const char *path, uint64_t bytes, uint32_t live) {
   recording_settings(&recording, settings, sizeof settings);
   int status;
   pid_t pid = fork();
+  if (pid == 0 && !bytes) write_samples(settings, live);
   if (pid == 0) write_events(settings, path, bytes, live);
   waitpid(pid, &status, 0);
   if (status || recording_finish(&recording, status) < 0) {
@@ -156,6 +178,10 @@ static void measure(const char *path) {
 int main(int argc, char **argv) {
   if (argc == 5 && !strcmp(argv[1], "make")) {
     make(argv[2], strtoull(argv[3], NULL, 10) << 20, (uint32_t)strtoul(argv[4], NULL, 10));
+    return 0;
+  }
+  if (argc == 4 && !strcmp(argv[1], "page")) {
+    make(argv[2], 0, (uint32_t)strtoul(argv[3], NULL, 10));
     return 0;
   }
   if (argc > 1) {
