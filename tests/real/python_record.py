@@ -109,6 +109,38 @@ kept = hoard(200)
     assert re.search(r" hoard  .*:3", text) or re.search(r"hoard.<locals>.<listcomp>  .*:3", text), text
 
 
+def every_block():
+    """Each block has the Python frames that allocated it, with and without history."""
+    found = {}
+    for mode in ("all", "live"):
+        path = _run("""
+import json
+def hoard(n):
+    return [bytearray(200000) for i in range(n)]
+class Keeper:
+    def keep(self, text):
+        return json.loads(text, object_hook=lambda found: hoard(20))
+def spin(n):
+    return spin(n - 1) if n else hoard(1)
+for i in range(50):
+    spin(i)
+kept = Keeper().keep('{"a": 1}')
+import os
+os._exit(0)
+""", f"--malloc={mode}")
+        folded = sonde("export", path, "--by", "leaked")
+        lines = [line for line in folded.splitlines() if "Keeper.keep;" in line and ";hoard" in line]
+        found[mode] = sum(int(line.rpartition(" ")[2]) for line in lines)
+        assert "[missing Python functions]" not in folded, folded[:3000]
+        if mode == "live":
+            continue
+        theirs = [e["frames"] for e in second_reader(path) if "frames" in e]
+        listed = [json.loads(line) for line in sonde("events", "--stacks", path).splitlines()]
+        assert theirs == [e["frames"] for e in listed if "frames" in e] and len(theirs) > 1000, len(theirs)
+    assert all(20 * 200000 <= total <= 22 * 200000 for total in found.values()), (found, folded[:3000])
+    return f"{found} bytes"
+
+
 def audit():
     """Sensitive calls have Python frames."""
     path = _run("""
@@ -139,10 +171,14 @@ def audit_of_a_package(folder):
 
 
 def handlers():
-    """Stacks in signal handlers equal those that the interpreter prints at the same instant."""
-    captures, inside, compared, frames = compare_handlers(_interpreter(), compare_library(), 2)
-    assert compared > 100 and frames > 3 * compared, (captures, inside, compared, frames)
-    return f"{captures} captures, {inside} in the evaluator; {compared} compared, {frames} frames"
+    """Stacks in signal handlers and of events equal those that the interpreter prints at the same instant."""
+    library, results = compare_library(), []
+    for lines in True, False:
+        captures, inside, compared, frames, events = compare_handlers(_interpreter(), library, 0.4, lines)
+        assert compared > 100 and frames > 3 * compared and events > 1000, (captures, inside, compared, frames, events)
+        results.append(f"{captures} captures, {inside} in the evaluator; {compared} compared, {frames} frames; "
+                       f"{events} events compared")
+    return results
 
 
 run_cases(globals())

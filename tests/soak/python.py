@@ -15,8 +15,8 @@ WANTED = int(sys.argv[1]) if len(sys.argv) > 1 else 1000000
 
 library = compare_library()
 for interpreter in sys.argv[2:] or ["/usr/bin/python3"]:
-    total = [0, 0, 0, 0]
+    total = [0] * 5
     while total[2] < WANTED:
         total = [a + b for a, b in zip(total, compare_handlers(interpreter, library, 20))]
         print(f"{interpreter}: {total[0]} captures, {total[1]} in the evaluator; {total[2]} compared, "
-              f"{total[3]} frames, 0 differ", flush=True)
+              f"{total[3]} frames, {total[4]} events with an uncached capture, 0 differ", flush=True)

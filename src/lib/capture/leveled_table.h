@@ -41,6 +41,9 @@ static ALWAYS_INLINE uint32_t leveled_first(unsigned bits, unsigned level) {
   return first;
 }
 
+/* Ids of a table are below this number. */
+#define LEVELED_SLOTS(bits) (leveled_first(bits, LEVELED_MAX))
+
 /* The level and the index in it of the slot numbered ID. False when there is no such slot. */
 static ALWAYS_INLINE bool leveled_locate(unsigned bits, uint32_t id, unsigned *level,
                                          uint32_t *index) {

@@ -9,8 +9,8 @@
  * cache.
  */
 #include "capture/stack.h"
-#include "capture/python.h"
-#include "capture/python_frames.h"
+#include "capture/python/python.h"
+#include "capture/python/python_frames.h"
 #include "image/name.h"
 #include "os/os.h"
 
@@ -237,6 +237,9 @@ __attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_
   return find(id, &origin, sp);
 }
 ENTRY_1(sonde_stack_id, stack_id_here);
+
+HIDDEN int (*stack_id_of_event)(uint32_t *id, uint64_t pc, uint64_t sp,
+                                uint64_t fp) = stack_id_here;
 
 int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
   if (UNLIKELY(capture_has_python) &&

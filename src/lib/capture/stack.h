@@ -27,6 +27,11 @@
  * Returns 0 or a negative SONDE_E…, as sonde_stack_id. */
 int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
 
+/* What frequent events call: stack_id_here, or in programs with Python a function that adds the
+ * Python frames (capture/python/python_event.h). A call through a pointer costs other programs
+ * nothing, a test would. */
+extern HIDDEN int (*stack_id_of_event)(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
+
 /* Returns the id of the DEPTH innermost frames of stack ID with the marker of a truncated stack, at
  * most STACK_INNER; ID if it has no more frames; 0 if the table is full. Costs two lookups a frame.
  */

@@ -4,7 +4,7 @@
  */
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
-#include "capture/python_frames.h"
+#include "capture/python/python_frames.h"
 
 /* Frame ids have 24 bits. */
 #define PENDING (UINT64_C(1) << 31)

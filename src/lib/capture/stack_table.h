@@ -13,6 +13,9 @@
  * pending bit is cleared after the node was recorded. A thread that meets a pending node records it
  * too and does not wait. So a node may be recorded twice, but never wrongly.
  *
+ * A node of a *chain* has Python frames alone, and bits of its frame say so
+ * (capture/python/python_event.h).
+ *
  * The table is lock-free, async-signal-safe and shared by all threads.
  *
  * Cost with many stacks (cc1 -O2 on 1,500 functions: 34,000 nodes, 2.06 lookups per event, 1.41 of
@@ -31,6 +34,11 @@
 
 #define STACK_TABLE_BITS   17
 #define STACK_TABLE_BUCKET 8
+
+/* Bits of the frame in a node of a chain: it is one, it is the outermost of a call of the evaluator
+ * (then the frame may be 0). */
+#define STACK_IN_CHAIN (1u << 28)
+#define STACK_OF_CALL  (1u << 30)
 
 extern HIDDEN struct stack_table {
   /* Words of parent << 32 | frame. */

@@ -9,7 +9,7 @@
  * writer after a change of epoch checks all slots once.
  */
 #include "capture/stack_text.h"
-#include "capture/python_frames.h"
+#include "capture/python/python_frames.h"
 
 #include "image/name.h"
 #include "os/os.h"

@@ -4,9 +4,6 @@
 #include "base/bits.h"
 #include "base/load.h"
 
-/* _PyInterpreterFrame.owner: the evaluator's own frame. Later values are also no Python frames. */
-enum { OWNER_EVALUATOR = 3 };
-
 static bool has(uint16_t field) { return field != PYTHON_NO_FIELD; }
 
 static bool read_word(const python_chain_t *c, uint64_t address, uint64_t *out) {
@@ -100,7 +97,8 @@ python_step_t python_chain_next(python_chain_t *c) {
       !c->memory->read(c->memory, c->frame, frame, size))
     return PYTHON_DAMAGED;
   bool has_own_frames = has(l->frame_owner) && !has(l->frame_is_entry);
-  if (has_own_frames && frame[l->frame_owner] >= OWNER_EVALUATOR) return pass_anchor(c, frame);
+  if (has_own_frames && frame[l->frame_owner] >= PYTHON_OWNER_EVALUATOR)
+    return pass_anchor(c, frame);
   c->code = load64(frame + l->frame_code);
   c->instruction = has(l->code_bytes) ? load64(frame + l->frame_instruction)
                                       : load32(frame + l->frame_instruction);

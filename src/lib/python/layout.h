@@ -52,6 +52,9 @@ enum {
   PYTHON_CODE_BYTES = 160,
 };
 
+/* The owner of the evaluator's own frame, from 3.12 on; later values are also no Python frames. */
+#define PYTHON_OWNER_EVALUATOR 3
+
 /* The layout of VERSION, the value of PY_VERSION_HEX; NULL: not known. Async-signal-safe. */
 const python_layout_t *python_layout(uint32_t version);
 

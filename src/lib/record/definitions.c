@@ -12,7 +12,9 @@
 #include "record/writer.h"
 #include "capture/stack_table.h"
 #include "capture/frame_table.h"
-#include "capture/python_frames.h"
+#include "capture/python/python_frames.h"
+#include "capture/python/python_merged.h"
+#include "capture/python/python_shapes.h"
 
 /* One bit for each image: recorded as loaded, or as unloaded. */
 static uint8_t recorded_images[(IMAGE_ID_MAX + 1) / 8], unloaded_images[(IMAGE_ID_MAX + 1) / 8];
@@ -88,14 +90,29 @@ static void publish_python(const python_frame_t *frame) {
   writer_python(frame->id, frame->line, frame->function, frame->file);
 }
 
+static void publish_call(uint32_t frame) {
+  if (writer_control()) writer_python_call(frame);
+}
+
+static void publish_merged(uint32_t id, uint32_t native, uint32_t chain) {
+  if (writer_control()) writer_merged(id, native, chain);
+}
+
 static void publish_node(uint32_t id, uint32_t parent, uint32_t frame) {
-  if (writer_control()) writer_node(id, parent, frame);
+  if (!writer_control()) return;
+  if (frame & STACK_IN_CHAIN)
+    writer_chain(id, parent, frame & ~(STACK_IN_CHAIN | STACK_OF_CALL),
+                 frame & STACK_OF_CALL ? CHAIN_ENDS_CALL : 0);
+  else
+    writer_node(id, parent, frame);
 }
 
 void definitions_start(void) {
   frame_table_on_new = publish_frame;
   stack_table_on_new = publish_node;
   python_frame_on_new = publish_python;
+  python_call_on_new = publish_call;
+  python_merged_on_new = publish_merged;
   writer_on_gap_end = definitions_write_all;
 }
 
@@ -124,5 +141,7 @@ void definitions_write_all(void) {
   memset(unloaded_images, 0, sizeof unloaded_images);
   publish_frames();
   python_frames_each(publish_python);
+  python_calls_each(publish_call);
   publish_nodes();
+  python_merged_each(publish_merged);
 }

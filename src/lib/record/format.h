@@ -366,6 +366,9 @@ typedef enum table_type {
   TABLE_THREAD = 4,      /* stream of its events, tid, time, level, name string */
   TABLE_FRAME = 5,       /* id, pc, image id (0: none), flags */
   TABLE_NODE = 6,        /* id, parent id, frame id */
+  TABLE_CHAIN = 7,       /* Python frames alone: id, parent id, frame id (0: none), flags */
+  TABLE_MERGED = 8,      /* id, id of a native stack, id of a chain */
+  TABLE_PYTHON_CALL = 9, /* frame id of a call of Python's evaluator */
   TABLE_FRAME_NAME = 16, /* frame id, name string: the name of its calls */
   TABLE_TRACER = 17,     /* cost of tracing a call: in total, and inside it; clock units * 256 */
   TABLE_SECCOMP = 18,    /* a seccomp filter that the program installed: agent/seccomp.c */
@@ -376,6 +379,9 @@ typedef enum table_type {
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
   TABLE_AUDITED = 50,     /* number of a function; 1 if it is hooked */
 } table_type_t;
+
+#define CHAIN_ENDS_CALL                                                                            \
+  1u /* of TABLE_CHAIN: the outermost Python frame of a call of the evaluator */
 
 #define FUNCTION_INLINED 1u /* of a function in TABLE_FUNCTIONS: into the next one */
 

@@ -65,6 +65,7 @@ typedef struct shm_control {
   int32_t live_fd;             /* the table of live blocks: live_table.h */
   int32_t policy_fd;           /* the compiled policy (sensor/audit/policy.h), then its YAML */
   uint32_t policy_size;        /* of that file; 0: none */
+  uint32_t python_lines;       /* 1: frequent events have the lines of all Python frames */
   char trace_pattern[4096];    /* sensor/trace/imports.h; empty: no imports are traced */
   char trace_given[512];       /* the pattern as the user gave it, for messages */
   uint32_t trace_waits;        /* 1: so are imports that can block: sensor/trace/wait_names.h */

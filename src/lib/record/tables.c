@@ -76,13 +76,28 @@ bool writer_python(uint32_t id, uint32_t line, const char *function, const char 
   return write_body(TABLE_FUNCTIONS, &b);
 }
 
-bool writer_node(uint32_t id, uint32_t parent, uint32_t frame) {
+static bool write_numbers(table_type_t type, const uint64_t *numbers, unsigned count) {
   table_body_t b;
   b.used = 0;
-  table_body_value(&b, id);
-  table_body_value(&b, parent);
-  table_body_value(&b, frame);
-  return write_body(TABLE_NODE, &b);
+  for (unsigned i = 0; i < count; i++)
+    table_body_value(&b, numbers[i]);
+  return write_body(type, &b);
+}
+
+bool writer_node(uint32_t id, uint32_t parent, uint32_t frame) {
+  return write_numbers(TABLE_NODE, (const uint64_t[]){id, parent, frame}, 3);
+}
+
+bool writer_chain(uint32_t id, uint32_t parent, uint32_t frame, uint32_t flags) {
+  return write_numbers(TABLE_CHAIN, (const uint64_t[]){id, parent, frame, flags}, 4);
+}
+
+bool writer_merged(uint32_t id, uint32_t native, uint32_t chain) {
+  return write_numbers(TABLE_MERGED, (const uint64_t[]){id, native, chain}, 3);
+}
+
+bool writer_python_call(uint32_t frame) {
+  return write_numbers(TABLE_PYTHON_CALL, (const uint64_t[]){frame}, 1);
 }
 
 bool writer_record(table_type_t type, const void *body, uint32_t size) {

@@ -200,6 +200,11 @@ bool writer_frame(uint32_t id, uint64_t pc, uint32_t image, uint32_t flags);
 /* The name of the Python frame ID. */
 bool writer_python(uint32_t id, uint32_t line, const char *function, const char *file);
 bool writer_node(uint32_t id, uint32_t parent, uint32_t frame);
+/* Of Python programs (capture/python/python_event.h): a node of a chain with flags CHAIN_…, a
+ * native stack with its chain, a frame that is a call of the evaluator. */
+bool writer_chain(uint32_t id, uint32_t parent, uint32_t frame, uint32_t flags);
+bool writer_merged(uint32_t id, uint32_t native, uint32_t chain);
+bool writer_python_call(uint32_t frame);
 /* A record of a sensor; SIZE is at most TABLE_BODY_MAX. */
 bool writer_record(table_type_t type, const void *body, uint32_t size);
 /* Records the calling thread, TID, whose stream of LEVEL is EVENTS, with its current name. */

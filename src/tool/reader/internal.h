@@ -35,6 +35,11 @@ typedef struct frame_functions {
   size_t first;
 } frame_functions_t;
 
+/* The stack ID: that of the node NATIVE with the Python frames CHAIN. */
+typedef struct merged_stack {
+  uint32_t id, native, chain;
+} merged_stack_t;
+
 /* A copied string; the blocks form a list. */
 typedef struct text_block {
   struct text_block *next;
@@ -57,6 +62,10 @@ struct reader {
   ARRAY(record_thread_t) threads;
   ARRAY(record_frame_t) frames;
   ARRAY(record_node_t) nodes;
+  ARRAY(record_chain_t) chain_nodes;
+  ARRAY(merged_stack_t) merged_stacks;
+  /* frames that are calls of Python's evaluator */
+  ARRAY(uint32_t) python_calls;
   ARRAY(sensor_record_t) sensor_records;
   ARRAY(const char *) arguments;
   ARRAY(frame_text_t) frame_texts;
@@ -73,8 +82,8 @@ struct reader {
   double cost_pair, cost_inside;
   /* of TABLE_PATCHED */
   uint64_t patched[MOVE_FAULT_COUNT];
-  /* of images, threads, frames and nodes */
-  hash_index_t image_ids, thread_ids, frame_ids, node_ids;
+  /* of images, threads, frames, nodes and chain nodes */
+  hash_index_t image_ids, thread_ids, frame_ids, node_ids, chain_ids;
   text_block_t *texts;
   /* the program that is read; before its chunks are selected: the requested one, or 0 */
   uint16_t exec_index;
@@ -114,6 +123,13 @@ void *reader_keep(reader_t *reader, const void *data, uint64_t n);
 /* Adds an item to the tables, with an id that none has. 0: out of memory or ids. */
 uint32_t reader_add_frame(reader_t *reader, const record_frame_t *frame);
 uint32_t reader_add_node(reader_t *reader, uint32_t parent, uint32_t frame);
+/* Adds or replaces the node ID. */
+uint32_t reader_set_node(reader_t *reader, uint32_t id, uint32_t parent, uint32_t frame);
+
+const record_chain_t *reader_chain_node(const reader_t *reader, uint32_t id);
+
+/* Makes nodes of the stacks that are merged from native and Python frames. 0 or SONDE_ENOMEM. */
+int reader_merge_python(reader_t *reader);
 
 /* Names the frames in generated code, after reader_tables: 0 or SONDE_ENOMEM. If an address had
  * several codes, it adds a stack for each time that events need, so this reads all events. */

@@ -49,9 +49,13 @@ static uint32_t size_limit(const chunk_header_t *h) {
   return h->flags & CHUNK_PACKED ? PACKED_UNPACKED_MAX : CHUNK_MAX_BYTES;
 }
 
+static bool has_valid_fields(const chunk_header_t *h) {
+  return h->magic == CHUNK_MAGIC && h->size >= sizeof *h && h->size % 8 == 0 &&
+         h->used <= h->size - sizeof *h && h->address_shift < 64;
+}
+
 static bool is_valid(const chunk_header_t *h) {
-  return h->magic == CHUNK_MAGIC && h->size >= sizeof *h && h->size <= size_limit(h) &&
-         h->size % 8 == 0 && h->used <= h->size - sizeof *h && h->address_shift < 64;
+  return has_valid_fields(h) && h->size <= size_limit(h);
 }
 
 static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
@@ -98,7 +102,8 @@ bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,
   size_t left = b->size - b->at;
   if (left < sizeof *h) return false;
   memcpy(h, b->bytes + b->at, sizeof *h);
-  if (!is_valid(h) || h->flags & CHUNK_PACKED) return false;
+  /* The tables of a summary are one chunk, which may be larger than those of a recording. */
+  if (!has_valid_fields(h) || h->flags & CHUNK_PACKED) return false;
   *payload = b->bytes + b->at + sizeof *h;
   size_t used = left - sizeof *h;
   if (h->flags & CHUNK_CLOSED && h->used < used) used = h->used;
@@ -426,6 +431,9 @@ void reader_close(reader_t *r) {
   free(r->threads.items);
   free(r->frames.items);
   free(r->nodes.items);
+  free(r->chain_nodes.items);
+  free(r->merged_stacks.items);
+  free(r->python_calls.items);
   free(r->arguments.items);
   free(r->sensor_records.items);
   free(r->frame_texts.items);
@@ -436,6 +444,7 @@ void reader_close(reader_t *r) {
   hash_free(&r->thread_ids);
   hash_free(&r->frame_ids);
   hash_free(&r->node_ids);
+  hash_free(&r->chain_ids);
   free(r);
 }
 

@@ -96,6 +96,12 @@ typedef struct record_node {
   uint32_t id, parent, frame;
 } record_node_t;
 
+/* Python frames alone: the frame, 0: none, inside of PARENT, with CHAIN_… flags. The stacks that
+ * need them are nodes, too. */
+typedef struct record_chain {
+  uint32_t id, parent, frame, flags;
+} record_chain_t;
+
 /* What is missing because the recorder was killed: nothing; all that the recorder itself would have
  * written since; also the newest events of each thread, in chunks that nobody collected. */
 typedef enum reader_loss {
@@ -134,6 +140,8 @@ const char *reader_argument(const reader_t *reader, uint32_t index);
 const record_image_t *reader_images(const reader_t *reader, size_t *count);
 const record_thread_t *reader_threads(const reader_t *reader, size_t *count);
 const record_node_t *reader_nodes(const reader_t *reader, size_t *count);
+const record_chain_t *reader_chains(const reader_t *reader, size_t *count);
+const uint32_t *reader_python_calls(const reader_t *reader, size_t *count);
 const record_frame_t *reader_frames(const reader_t *reader, size_t *count);
 const record_code_t *reader_codes(const reader_t *reader, size_t *count);
 

@@ -24,6 +24,7 @@ ID_FUNCTIONS(image, images, id)
 ID_FUNCTIONS(thread, threads, stream)
 ID_FUNCTIONS(frame, frames, id)
 ID_FUNCTIONS(node, nodes, id)
+ID_FUNCTIONS(chain, chain_nodes, id)
 
 /* The index of ID, or SIZE_MAX. */
 static inline size_t find_id(const reader_t *r, const hash_index_t *index, key_of_t key,
@@ -164,6 +165,40 @@ static int read_node(reader_t *r, body_t *b) {
   return add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1);
 }
 
+static int read_chain(reader_t *r, body_t *b) {
+  record_chain_t n = {0};
+  n.id = get_id(b);
+  n.parent = get_id(b);
+  n.frame = get_id(b);
+  n.flags = get_id(b);
+  if (b->truncated) return 0;
+  record_chain_t *item = ARRAY_ADD(r->chain_nodes);
+  if (!item) return SONDE_ENOMEM;
+  *item = n;
+  return add_id(r, &r->chain_ids, chain_key, chain_hash, r->chain_nodes.count - 1);
+}
+
+static int read_merged(reader_t *r, body_t *b) {
+  merged_stack_t s = {0};
+  s.id = get_id(b);
+  s.native = get_id(b);
+  s.chain = get_id(b);
+  if (b->truncated) return 0;
+  merged_stack_t *item = ARRAY_ADD(r->merged_stacks);
+  if (!item) return SONDE_ENOMEM;
+  *item = s;
+  return 0;
+}
+
+static int read_python_call(reader_t *r, body_t *b) {
+  uint32_t frame = get_id(b);
+  if (b->truncated) return 0;
+  uint32_t *item = ARRAY_ADD(r->python_calls);
+  if (!item) return SONDE_ENOMEM;
+  *item = frame;
+  return 0;
+}
+
 static int read_sensor_record(reader_t *r, uint8_t type, const body_t *b) {
   uint32_t size = (uint32_t)(b->end - b->p);
   const char *body = reader_keep(r, b->p, size);
@@ -270,6 +305,9 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_THREAD: return read_thread(r, b);
   case TABLE_FRAME: return read_frame(r, b);
   case TABLE_NODE: return read_node(r, b);
+  case TABLE_CHAIN: return read_chain(r, b);
+  case TABLE_MERGED: return read_merged(r, b);
+  case TABLE_PYTHON_CALL: return read_python_call(r, b);
   case TABLE_FRAME_NAME: return read_named(r, b);
   case TABLE_FUNCTIONS: return read_functions(r, b);
   case TABLE_CODE: return read_code(r, b);
@@ -331,6 +369,7 @@ int reader_tables(reader_t *r) {
       status = read_place(r, &r->chunks.items[i], &buffer);
   free(buffer.bytes);
   assign_texts(r);
+  if (status == 0) status = reader_merge_python(r);
   for (size_t i = 0; i < r->nodes.count; i++) {
     const record_node_t *n = &r->nodes.items[i];
     if ((n->parent && !reader_node(r, n->parent)) || !reader_frame(r, n->frame))
@@ -361,11 +400,14 @@ uint32_t reader_add_frame(reader_t *r, const record_frame_t *frame) {
 
 uint32_t reader_add_node(reader_t *r, uint32_t parent, uint32_t frame) {
   if (!r->next_node) r->next_node = next_id(r, node_key, r->nodes.count);
-  record_node_t *item = r->next_node ? ARRAY_ADD(r->nodes) : NULL;
+  return reader_set_node(r, r->next_node, parent, frame) ? r->next_node++ : 0;
+}
+
+uint32_t reader_set_node(reader_t *r, uint32_t id, uint32_t parent, uint32_t frame) {
+  record_node_t *item = id ? ARRAY_ADD(r->nodes) : NULL;
   if (!item) return 0;
-  *item = (record_node_t){r->next_node, parent, frame};
-  if (add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1) < 0) return 0;
-  return r->next_node++;
+  *item = (record_node_t){id, parent, frame};
+  return add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1) < 0 ? 0 : id;
 }
 
 /* ---- queries ------------------------------------------------------------------------------ */
@@ -392,6 +434,16 @@ const record_thread_t *reader_threads(const reader_t *r, size_t *count) {
 const record_node_t *reader_nodes(const reader_t *r, size_t *count) {
   *count = r->nodes.count;
   return r->nodes.items;
+}
+
+const record_chain_t *reader_chains(const reader_t *r, size_t *count) {
+  *count = r->chain_nodes.count;
+  return r->chain_nodes.items;
+}
+
+const uint32_t *reader_python_calls(const reader_t *r, size_t *count) {
+  *count = r->python_calls.count;
+  return r->python_calls.items;
 }
 
 const record_frame_t *reader_frames(const reader_t *r, size_t *count) {
@@ -422,6 +474,11 @@ const record_frame_t *reader_frame(const reader_t *r, uint32_t id) {
 const record_node_t *reader_node(const reader_t *r, uint32_t id) {
   size_t i = find_id(r, &r->node_ids, node_key, id);
   return i == SIZE_MAX ? NULL : &r->nodes.items[i];
+}
+
+const record_chain_t *reader_chain_node(const reader_t *r, uint32_t id) {
+  size_t i = find_id(r, &r->chain_ids, chain_key, id);
+  return i == SIZE_MAX ? NULL : &r->chain_nodes.items[i];
 }
 
 bool reader_is_agent(const reader_t *r, const record_frame_t *f) {

@@ -72,6 +72,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->recording.keep_free_bytes = f->keep_free_bytes;
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
   c->recording.control->follows_async = main->follows_async;
+  c->recording.control->python_lines = main->python_lines;
   c->recording.control->policy_fd = main->policy_fd;
   c->recording.control->policy_size = main->policy_size;
   memcpy(c->recording.control->trace_pattern, main->trace_pattern, sizeof main->trace_pattern);

@@ -118,6 +118,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   s->recording.keep_free_bytes = o->keep_free_bytes;
   shm_control_t *control = s->recording.control;
   control->sample_interval_ns = (uint64_t)(1000000000 / o->sample_hz);
+  control->python_lines = o->python_lines;
   recording_set_tracing(&s->recording, o->mode & RECORD_CALLS);
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
   if (o->trace_given) strcpy(control->trace_given, o->trace_given);

@@ -64,6 +64,8 @@ typedef struct recorder_options {
   bool async;
   /* virtual machines are to write perf maps */
   bool jit;
+  /* blocks have the lines of all Python frames, not only of the innermost one */
+  bool python_lines;
   /* of the file system, which stay free; RECORDING_KEEP_DEFAULT */
   uint64_t keep_free_bytes;
   /* whether the command's memory is searched for leaks when it exits. SEARCH is called after the

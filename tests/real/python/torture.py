@@ -76,7 +76,8 @@ WORK = [
     lambda: fibonacci(10), lambda: list(tree(5)), lambda: asyncio.run(many()), churn, lambda: deep(80),
     lambda: sorted(Number(i % 7).text for i in range(50)), lambda: sorted([Number(i) for i in range(20)]),
     lambda: json.loads(json.dumps({str(i): [i] for i in range(20)}), object_hook=lambda d: dict(d)),
-    lambda: re.sub("[a-c]", lambda m: m[0].upper(), "abcd" * 10), lambda: ast.unparse(ast.parse("a = [b for c in d]")),
+    lambda: re.sub("[a-c]", lambda m: m[0].upper(), "abcd" * 10),
+    lambda: getattr(ast, "unparse", ast.dump)(ast.parse("a = [b for c in d]")),
     lambda: functools.reduce(lambda a, b: a + str(b), range(30), ""),
 ]
 
@@ -93,19 +94,21 @@ WORK.append(raise_some)
 
 def run(end):
     chooser = random.Random(7)
-    while time.monotonic() < end:
+    while time.process_time() < end:
         chooser.choice(WORK)()
 
 
 library = ctypes.PyDLL(sys.argv[1])
 with open(sys.argv[3], "wb") as out:
-    if not library.compare_start(out.fileno(), 1000, 301):
+    if not library.compare_start(out.fileno(), 1000, 301, int(sys.argv[4])):
         sys.exit(77)
-    end = time.monotonic() + float(sys.argv[2])
+    end = time.process_time() + float(sys.argv[2])
     other = threading.Thread(target=run, args=(end,))
     other.start()
     run(end)
     other.join()
     inside = ctypes.c_int()
     captures = library.compare_stop(ctypes.byref(inside))
-print(captures, inside.value)
+    different, merged = ctypes.c_int(), ctypes.c_int()
+    events = library.compare_events(ctypes.byref(different), ctypes.byref(merged))
+print(captures, inside.value, events, different.value, merged.value)

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "capture/frame_table.h"
-#include "capture/python_frames.h"
+#include "capture/python/python_frames.h"
 #include "python/frame_pc.h"
 
 static uint32_t announced;

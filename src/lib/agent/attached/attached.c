@@ -15,7 +15,7 @@
 #include "agent/seccomp.h"
 #include "arch/arch.h"
 #include "base/text.h"
-#include "capture/python.h"
+#include "capture/python/python.h"
 #include "capture/stack.h"
 #include "hook/hook.h"
 #include "os/linux/loader.h"
@@ -92,7 +92,7 @@ static int start(attach_block_t *block) {
   writer_process();
   definitions_write_all();
   (void)os_threads(claim_entry, writer_control());
-  capture_python_start();
+  capture_python_start(PYTHON_EVENTS_NATIVE);
   sensor_start();
   replaced_find_real();
   hook_watch_local();

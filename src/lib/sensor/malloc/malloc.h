@@ -32,7 +32,7 @@ typedef struct caller {
 
 static ALWAYS_INLINE uint32_t sensor_stack_id(stream_t *s, caller_t at) {
   uint32_t id = 0;
-  if (UNLIKELY(stack_id_here(&id, at.pc, at.sp, at.fp) < 0)) {
+  if (UNLIKELY(stack_id_of_event(&id, at.pc, at.sp, at.fp) < 0)) {
     add_relaxed(&s->writer->control->lost_stacks, 1);
     return 0;
   }

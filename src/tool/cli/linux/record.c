@@ -35,6 +35,7 @@ enum {
   KEY_FOLLOW,
   KEY_JIT,
   KEY_ASYNC,
+  KEY_PYTHON_LINES,
   KEY_FORCE,
   KEY_SECONDS,
   KEY_PUSH,
@@ -69,6 +70,9 @@ static const cli_option_t options[] = {
     {KEY_ASYNC, "async", NULL,
      "in stacks, show the callers of Swift's async functions,\n"
      "not the executor that runs them; costs a walk a stack"},
+    {KEY_PYTHON_LINES, "python-lines", NULL,
+     "with --malloc=all or live: record the lines of all Python\n"
+     "functions, not only of the one that allocates"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that the audit's hooks\n"
      "do not see; every system call stops the program twice,\n"
@@ -210,6 +214,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_FOLLOW: o->follow = true; break;
   case KEY_JIT: o->jit = true; break;
   case KEY_ASYNC: o->async = true; break;
+  case KEY_PYTHON_LINES: o->python_lines = true; break;
   case KEY_FORCE: o->force = true; break;
   case 'p':
     if (parse_number(value, 1, INT32_MAX, &p->pid)) break;

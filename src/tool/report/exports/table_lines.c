@@ -135,6 +135,21 @@ static void put_node(const record_lines_t *l, const record_node_t *n) {
   put_line(l, o);
 }
 
+static void put_chain(const record_lines_t *l, const record_chain_t *n) {
+  json_object *o = new_line("chain");
+  json_add_count(o, "id", n->id);
+  json_add_count(o, "parent", n->parent);
+  json_add_count(o, "frame", n->frame);
+  json_add_flag(o, "ends_call", n->flags & CHAIN_ENDS_CALL);
+  put_line(l, o);
+}
+
+static void put_python_call(const record_lines_t *l, uint32_t frame) {
+  json_object *o = new_line("evaluator_call");
+  json_add_count(o, "frame", frame);
+  put_line(l, o);
+}
+
 /* ---- of sensors --------------------------------------------------------------------------- */
 
 static void add_seccomp(const record_lines_t *l, json_object *o, body_t *b) {
@@ -199,6 +214,12 @@ void record_lines_tables(const record_lines_t *l) {
   const record_node_t *nodes = reader_nodes(l->reader, &count);
   for (size_t i = 0; i < count; i++)
     put_node(l, &nodes[i]);
+  const record_chain_t *chains = reader_chains(l->reader, &count);
+  for (size_t i = 0; i < count; i++)
+    put_chain(l, &chains[i]);
+  const uint32_t *calls = reader_python_calls(l->reader, &count);
+  for (size_t i = 0; i < count; i++)
+    put_python_call(l, calls[i]);
   const sensor_record_t *others = reader_sensor_records(l->reader, &count);
   for (size_t i = 0; i < count; i++)
     put_sensor_record(l, &others[i]);

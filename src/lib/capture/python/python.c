@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/python.h"
+#include "capture/python/python.h"
 
 #include <string.h>
 
-#include "capture/python_frames.h"
+#include "capture/python/python_codes.h"
+#include "capture/python/python_event.h"
+#include "capture/python/python_frames.h"
+#include "capture/python/python_shapes.h"
 #include "capture/stack.h"
 #include "image/list.h"
 #include "os/os.h"
@@ -41,13 +44,13 @@ typedef struct scratch {
   uint32_t native_count;
   uint32_t native[NATIVE_MAX];
   uint64_t sp[NATIVE_MAX + 1];
-  bool is_evaluator[NATIVE_MAX];
+  bool is_evaluator[NATIVE_MAX], is_call[NATIVE_MAX];
   uint64_t innermost_pc;
   /* Python frames: ids, by call of the evaluator, innermost first */
   uint32_t python_count, call_count, first;
   uint32_t python[PYTHON_MAX];
   call_t calls[CALLS_MAX];
-  bool is_damaged;
+  bool is_damaged, is_innermost, is_innermost_line_only;
   char function[PYTHON_NAME_MAX], file[FILE_MAX];
   uint32_t merged_count;
   uint32_t merged[NATIVE_MAX + PYTHON_MAX + 1];
@@ -55,6 +58,7 @@ typedef struct scratch {
 
 HIDDEN bool capture_has_python;
 static python_runtime_t runtime;
+static bool has_all_lines;
 static scratch_t *scratches[SCRATCHES];
 
 /* ---- memory ------------------------------------------------------------------------------------
@@ -158,20 +162,36 @@ static uint32_t line_of(scratch_t *s, const python_code_t *code, uint32_t positi
                      (size_t)size, position);
 }
 
-static bool add_frame(scratch_t *s, const python_chain_t *chain) {
+/* As capture_python_frame, without what was remembered. */
+static uint32_t read_frame(scratch_t *s, uint64_t address, uint64_t instruction) {
   const python_layout_t *l = runtime.layout;
   python_code_t code;
   uint32_t position;
-  if (s->python_count == PYTHON_MAX || !python_code_read(l, &s->memory, chain->code, &code) ||
-      code.type != runtime.code_type)
-    return false;
-  if (!code.file) return true; /* a frame that the interpreter inserted */
-  if (!python_position(l, chain->code, chain->instruction, &position) ||
-      !python_text(l, &s->memory, code.name, s->function, PYTHON_NAME_MAX) ||
+  if (!python_code_read(l, &s->memory, address, &code) || code.type != runtime.code_type) return 0;
+  if (!code.file) return PYTHON_FRAME_INSERTED;
+  if (!python_text(l, &s->memory, code.name, s->function, PYTHON_NAME_MAX) ||
       !python_text(l, &s->memory, code.file, s->file, FILE_MAX))
-    return false;
-  s->python[s->python_count++] = python_frame_id(s->function, s->file, line_of(s, &code, position));
-  return true;
+    return 0;
+  if (instruction == PYTHON_WHOLE_FUNCTION) return python_frame_id(s->function, s->file, 0);
+  if (!python_position(l, address, instruction, &position)) return 0;
+  return python_frame_id(s->function, s->file, line_of(s, &code, position));
+}
+
+static uint32_t find_frame(scratch_t *s, uint64_t code, uint64_t instruction) {
+  uint32_t id = python_codes_find(code, instruction);
+  if (LIKELY(id)) return id;
+  uint32_t generation = python_codes_generation(code);
+  id = read_frame(s, code, instruction);
+  if (id && id != FRAME_TABLE_FULL) python_codes_store(code, instruction, generation, id);
+  return id;
+}
+
+static bool add_frame(scratch_t *s, const python_chain_t *chain) {
+  bool has_line = s->is_innermost || !s->is_innermost_line_only;
+  uint64_t instruction = has_line ? chain->instruction : PYTHON_WHOLE_FUNCTION;
+  uint32_t id = s->python_count < PYTHON_MAX ? find_frame(s, chain->code, instruction) : 0;
+  if (id && id != PYTHON_FRAME_INSERTED) s->python[s->python_count++] = id;
+  return id != 0;
 }
 
 static bool end_call(scratch_t *s, uint64_t anchor) {
@@ -203,12 +223,14 @@ static void read_frames(scratch_t *s, uint64_t state) {
   python_step_t step = PYTHON_DAMAGED;
   s->python_count = s->call_count = s->first = 0;
   s->is_damaged = false;
+  s->is_innermost = true;
   bool started = python_chain_start(&chain, runtime.layout, &s->memory, state);
   if (started && is_entering(s, chain.cframe) && !start_outside(s, &chain)) return;
   if (started) do {
       step = python_chain_next(&chain);
       if (step == PYTHON_FRAME && !add_frame(s, &chain)) step = PYTHON_DAMAGED;
       if (step == PYTHON_CALL && !end_call(s, chain.anchor)) step = PYTHON_DAMAGED;
+      s->is_innermost = false;
     } while (step < PYTHON_END);
   s->is_damaged = step == PYTHON_DAMAGED;
 }
@@ -270,10 +292,12 @@ static bool merge(scratch_t *s) {
   s->merged_count = 0;
   for (uint32_t i = 0; i < s->native_count; i++) {
     const call_t *next = call < s->call_count ? &s->calls[call] : NULL;
+    s->is_call[i] = false;
     bool is_call = has_anchors ? next && holds(s, i, next->anchor)
                                : next && s->is_evaluator[i] && !(skip && skip--);
     if (is_call) {
       add_call(s, next);
+      s->is_call[i] = true;
       call++;
     } else if (is_missing && call == s->call_count && s->is_evaluator[i]) {
       s->merged[s->merged_count++] = python_frame_id(PYTHON_MISSING_NAME, "", 0);
@@ -305,14 +329,24 @@ static uint32_t node_of_merged(const scratch_t *s) {
   return node;
 }
 
+/* The calls of a stack that the merge explains, at return addresses. */
+static void know_calls(const scratch_t *s, bool has_origin) {
+  for (uint32_t i = has_origin ? 1 : 0; i < s->native_count; i++)
+    if (s->is_call[i]) python_shape_know_call(s->native[i]);
+}
+
 static bool capture_in(scratch_t *s, uint32_t *id, const python_origin_t *origin) {
   s->memory.read = read_verified;
   memset(s->pages, 0, sizeof s->pages);
   uint64_t state = own_state(s, os_tid());
   if (!state || !read_native(s, origin)) return false;
+  s->is_innermost_line_only = origin->is_event && !has_all_lines;
   read_frames(s, state);
   if (!s->call_count && !s->is_damaged) return false;
-  if (!merge(s)) set_missing(s);
+  if (!merge(s))
+    set_missing(s);
+  else if (!s->is_damaged)
+    know_calls(s, origin->ucontext);
   *id = node_of_merged(s);
   if (*id == STACK_TABLE_FULL) *id = 0;
   return true;
@@ -327,6 +361,16 @@ bool capture_with_python(uint32_t *id, const python_origin_t *origin) {
   return done;
 }
 
+uint32_t capture_python_frame(uint64_t code, uint64_t instruction) {
+  scratch_t *s = take_scratch();
+  if (!s) return 0;
+  s->memory.read = read_verified;
+  memset(s->pages, 0, sizeof s->pages);
+  uint32_t id = find_frame(s, code, instruction);
+  store_release(&s->busy, 0u);
+  return id;
+}
+
 /* ---- start -------------------------------------------------------------------------------------
  */
 
@@ -335,7 +379,7 @@ static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-void capture_python_start(void) {
+void capture_python_start(python_events_t events) {
   static const char *const name[] = {"_PyRuntime"};
   memory_t memory = {read_memory};
   uint64_t address = 0;
@@ -344,4 +388,7 @@ void capture_python_start(void) {
   const image_entry_t *entry = id ? image_entry(id) : NULL;
   if (!entry || !python_find(&entry->image, entry->path, &memory, &runtime)) return;
   capture_has_python = runtime.layout != NULL;
+  has_all_lines = events == PYTHON_EVENTS_ALL_LINES;
+  if (capture_has_python && events && python_codes_start(runtime.code_type))
+    python_event_start(&runtime, has_all_lines);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "capture/python_frames.h"
+#include "capture/python/python_frames.h"
 
 #include <string.h>
 

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Stacks of frequent events with Python frames: as capture/python/python.h, in tens of nanoseconds.
+ *
+ * An event finds two ids and makes a third one of both:
+ *
+ *   1. the native stack, by the frame cache and the predictor (capture/stack.h);
+ *   2. the *chain* of Python frames, by a cache of the thread's last chain. An event reads three
+ *      words of each frame, from the innermost to the outermost: its caller, its code object, and a
+ *      word that tells where a call of the evaluator ends. A frame with the address that the frame
+ *      inside it names belongs to the chain, so it is readable. Equal words of all frames, while no
+ *      code object died, prove an equal chain. Frames further in than an equal frame are looked up
+ *      (capture/python/python_codes.h). Equal chains have one id: their nodes are in the stack
+ *      table;
+ *   3. a *merged* node of the stack table, which is the pair of them.
+ *
+ * A recording has the pairs. Its reader puts the frames of both in order: the innermost call of the
+ * evaluator runs the frames of the chain to the first that ends a call, and so on outward. That is
+ * exact if each call has frames and is known, so the shape of the native stack must have as many
+ * calls as the chain (capture/python/python_shapes.h). Every other stack is left to
+ * capture_with_python, which merges by address: the first stacks, calls that begin, and stacks with
+ * a signal handler or with the frames of several interpreters.
+ *
+ * Usually only the innermost Python frame has a line: the instructions of the others change with
+ * each call and each of them would make new chains. With lines, the second word of a frame is its
+ * instruction.
+ *
+ * The events are calls, so the chain contradicts itself nowhere: the evaluator calls nothing while
+ * it links a frame. Under a handler it may; such native stacks have no shape. The thread's state is
+ * the value of the interpreter's thread key. It may be freed by another thread only when the
+ * interpreter ends, which _PyRuntime says; then, and in programs with several interpreters,
+ * capture_with_python is called.
+ *
+ * Cost of a known stack, besides its native part: see docs/python.md. Programs without Python pay
+ * nothing: events call through a pointer that they have not changed.
+ *
+ * Memory: 56 bytes of a thread for each Python frame of its deepest stack, at most 1,024.
+ *
+ * Threads: a chain is its thread's, and used while the thread's state is busy
+ * (capture/thread_state.h); the tables are shared and lock-free. Async-signal-safe.
+ */
+#ifndef SONDE_CAPTURE_PYTHON_EVENT_H
+#define SONDE_CAPTURE_PYTHON_EVENT_H
+
+#include "python/find.h"
+
+/* Makes events have Python frames, for RUNTIME, whose layout is known; WITH_LINES of all frames.
+ * python_codes_start has succeeded. */
+void python_event_start(const python_runtime_t *runtime, bool with_lines);
+
+#endif
