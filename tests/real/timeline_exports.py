@@ -14,8 +14,8 @@ import re
 import shutil
 import subprocess
 
-from helpers import (SOURCE, WORK, check, fresh, needs, needs_agent, output_of, record, report, run_cases, skip, sonde,
-                     try_sonde, until)
+from helpers import (SOURCE, WORK, check, events, fresh, needs, needs_agent, output_of, record, report, run_cases,
+                     skip, sonde, try_sonde, until)
 from shared.timeline import PROGRAM
 
 needs_agent()
@@ -230,10 +230,22 @@ def massif():
     check(totals == [int(fields["mem_heap_B"]) for fields, _ in snapshots], totals)
 
 
+def chrome_trace():
+    """Each wait of the recording is a pair of events of its thread; its time is that of the record."""
+    trace = json.loads(pathlib.Path(exported("chrome-trace")).read_text())["traceEvents"]
+    waits = [e for e in events(recorded()) if e["event"] == "wall"]
+    begun = [e for e in trace if e["ph"] == "b"]
+    ended = [e for e in trace if e["ph"] == "e"]
+    check(len(begun) == len(ended) == len(waits) > 10, (len(begun), len(ended), len(waits)))
+    check({e["tid"] for e in begun} == {e["tid"] for e in waits}, begun[:5])
+    took = sum(e["ts"] for e in ended) - sum(e["ts"] for e in begun)
+    check(abs(took * 1000 - sum(min(e["period_ns"], e["time_ns"]) for e in waits)) <= 2 * len(waits), (took, waits[:3]))
+
+
 def refusals():
     """A format without data is a valid, empty file; a wrong format is refused."""
     run = try_sonde("export", "--as", "firefoxx", recorded())
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, firefox_importer, speedscope, callgrind, heaptrack, massif, refusals])
+run_cases([firefox, firefox_importer, speedscope, callgrind, heaptrack, massif, chrome_trace, refusals])

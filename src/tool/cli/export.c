@@ -46,7 +46,7 @@ static const cli_option_t options[] = {
      "callgrind: CPU time by line and call, for KCachegrind and callgrind_annotate\n"
      "heaptrack: every allocation and free, for heaptrack_gui and heaptrack_print\n"
      "massif: the live heap over time with call trees, for ms_print and massif-visualizer\n"
-     "chrome-trace: traced calls, for Perfetto and speedscope\n"
+     "chrome-trace: traced calls and waits, for Perfetto and speedscope\n"
      "calls: traced calls as text, a line each: depth, duration, start and name\n"
      "sarif: audited calls, for code scanners; csv: the same as a table\n"
      "xcprivacy: a draft of Apple's privacy manifest"},
@@ -200,10 +200,22 @@ static void note_size(const request_t *request, reader_t *reader) {
                size.calls, (double)size.bytes / 1e9, size.longer_calls);
 }
 
+/* False: the format has nothing of this recording; an error was printed. */
+static bool has_calls(const request_t *request, reader_t *reader) {
+  if (calls_bytes(reader)) return true;
+  if (request->calls_log)
+    message_fail("'%s' has no traced calls; record with 'sonde record --trace'", request->path);
+  else if (chrome_trace_has_waits(reader))
+    return true;
+  else
+    message_fail("'%s' has neither traced calls nor waits; record with 'sonde record --trace' or "
+                 "'--wall'",
+                 request->path);
+  return false;
+}
+
 static int export_calls(const request_t *request, reader_t *reader) {
-  if (!calls_bytes(reader))
-    return message_fail("'%s' has no traced calls; record with 'sonde record --trace'",
-                        request->path);
+  if (!has_calls(request, reader)) return CLI_FAILED;
   if (!request->calls_log) note_size(request, reader);
   frame_names_t *names = frame_names_new(reader, &request->naming.options);
   FILE *out = names ? open_output(request) : NULL;

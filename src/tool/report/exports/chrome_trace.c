@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes events in the order in which calls end; readers of the format accept any order.
+ * Writes calls in the order in which they end, then waits; readers of the format accept any order.
  */
 #include "report/exports/chrome_trace.h"
 
@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/malloc/replay.h"
+#include "analysis/wall.h"
 #include "report/exports/name.h"
 #include "report/json.h"
 #include "sonde/status.h"
@@ -19,6 +21,7 @@ typedef struct trace_writer {
   const record_frame_t *frames;
   char **texts; /* by index of the frame: its name as JSON */
   uint32_t pid;
+  double least_ns;
   bool full;
 } trace_writer_t;
 
@@ -54,6 +57,65 @@ static bool put_call(void *context, const trace_span_t *call) {
           call->open ? ",\"args\":{\"open\":true}" : "");
   return !ferror(w->out);
 }
+
+/* ---- waits -------------------------------------------------------------------------------- */
+
+static char *text_of_bytes(const uint8_t *bytes, uint64_t size) {
+  char text[256];
+  if (size >= sizeof text) size = sizeof text - 1;
+  memcpy(text, bytes, size);
+  text[size] = 0;
+  return text_of(text);
+}
+
+static bool put_wait(void *context, const record_event_t *event) {
+  trace_writer_t *w = context;
+  if (event->kind != EVENT_EXTENDED || event->subtype != EXTENDED_WALL) return true;
+  body_t b = {event->body, event->body + event->body_size, false};
+  wall_period_t p = wall_period(&b);
+  if (b.truncated || (double)p.ns < w->least_ns) return true;
+  uint64_t end = reader_ns(w->reader, event->time), start = end > p.ns ? end - p.ns : 0;
+  char *call = p.call_size ? text_of_bytes(p.call, p.call_size) : text_of("blocked");
+  char *on = p.is_mutex ? text_of("lock") : text_of_bytes(p.what, p.what_size);
+  if (call && on) {
+    fprintf(w->out,
+            ",\n{\"ph\":\"b\",\"cat\":\"wait\",\"id\":%" PRIu32 ",\"name\":%s,\"pid\":%" PRIu32
+            ",\"tid\":%" PRIu32 ",\"ts\":%.3f,\"args\":{\"on\":%s}}",
+            p.tid, call, w->pid, p.tid, (double)start / 1e3, on);
+    fprintf(w->out,
+            ",\n{\"ph\":\"e\",\"cat\":\"wait\",\"id\":%" PRIu32 ",\"name\":%s,\"pid\":%" PRIu32
+            ",\"tid\":%" PRIu32 ",\"ts\":%.3f}",
+            p.tid, call, w->pid, p.tid, (double)end / 1e3);
+  }
+  bool good = call && on;
+  free(call);
+  free(on);
+  return good;
+}
+
+/* Ends the pass at the first wait. */
+static bool find_wait(void *found, const record_event_t *event) {
+  *(bool *)found |= event->kind == EVENT_EXTENDED && event->subtype == EXTENDED_WALL;
+  return !*(bool *)found;
+}
+
+bool chrome_trace_has_waits(reader_t *reader) {
+  bool found = false;
+  const replay_options_t options = {.other = find_wait, .other_context = &found};
+  replay_t replay;
+  if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
+  return found;
+}
+
+static int put_waits(trace_writer_t *w) {
+  const replay_options_t options = {.other = put_wait, .other_context = w};
+  replay_t replay;
+  int status = replay_run(&replay, w->reader, &options);
+  if (status == 0) replay_free(&replay);
+  return status;
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
 
 static bool put_metadata(trace_writer_t *w, const char *what, uint32_t tid, const char *name) {
   char *text = text_of(name);
@@ -112,6 +174,7 @@ int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filte
                       .names = names,
                       .out = out,
                       .pid = reader_header(reader)->pid,
+                      .least_ns = filter->min_ns,
                       .full = full};
   w.frames = reader_frames(reader, &frames);
   w.texts = calloc(frames + 1, sizeof *w.texts);
@@ -125,6 +188,7 @@ int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filte
     status = trace_run(&trace, reader, &each);
     if (status == 0) trace_free(&trace);
   }
+  if (status == 0) status = put_waits(&w);
   fputs("\n]}\n", out);
   for (size_t i = 0; w.texts && i < frames; i++)
     free(w.texts[i]);

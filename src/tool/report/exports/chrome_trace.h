@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes traced calls in the Trace Event Format, for Perfetto, speedscope and Chrome: one complete
- * event ("ph":"X") a call, times in microseconds.
+ * Writes traced calls and waits in the Trace Event Format, for Perfetto, speedscope and Chrome: one
+ * complete event ("ph":"X") a call, times in microseconds. A wait is a pair of asynchronous events
+ * ("b", "e") of its thread: it is sampled, so it may overlap the ends of calls.
  */
 #ifndef SONDE_REPORT_EXPORTS_CHROME_TRACE_H
 #define SONDE_REPORT_EXPORTS_CHROME_TRACE_H
@@ -25,8 +26,11 @@ typedef struct chrome_trace_size {
 /* Estimates the size. Returns 0 or SONDE_ENOMEM. */
 int chrome_trace_size(reader_t *reader, const trace_filter_t *filter, chrome_trace_size_t *out);
 
-/* Writes the calls of READER that FILTER selects; its on_call is not used. Names are short unless
- * FULL. Returns 0 or SONDE_ENOMEM; ferror(OUT) reports a write error. */
+/* True if READER has waits; they are searched for up to the first. */
+bool chrome_trace_has_waits(reader_t *reader);
+
+/* Writes the calls of READER that FILTER selects, and its waits; its on_call is not used. Names are
+ * short unless FULL. Returns 0 or SONDE_ENOMEM; ferror(OUT) reports a write error. */
 int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filter_t *filter,
                        bool full, FILE *out);
 
