@@ -479,6 +479,11 @@ def limits_stop_the_recording_and_not_the_program():
         assert done.returncode == 0 and done.stdout == b"200000\n", done
         missing = blocks_of(path)["missing"]
         assert not missing["skipped_bytes"] and not missing["damaged_chunks"], (limit, missing)
+    for option in ("--limit", "10"), ("--limit", "64 apples"):
+        done = try_sonde("record", *option, "--", "true")
+        assert done.returncode == 125 and "at least 1K" in done.stderr, done
+    done = try_sonde("report", "--app", "", path)
+    assert done.returncode == 2 and "take a glob" in done.stderr, done
     for mode in "all", "live", "vm":  # much less than there is room for
         path, done = record(["true"], "--malloc=" + mode, "--limit", "64M")
         assert done.returncode == 0, done

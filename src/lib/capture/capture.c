@@ -176,7 +176,9 @@ ENTRY_2(sonde_stack, capture_stack_here);
 
 __attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp,
                                        uint64_t fp) {
-  if (!capture || !capture->pcs || capture->max <= 0 || capture->skip < 0) return SONDE_EINVAL;
+  if (!capture || !capture->pcs || capture->max <= 0 || capture->skip < 0 ||
+      (uint32_t)capture->async > SONDE_ASYNC_FOLLOW)
+    return SONDE_EINVAL;
   capture->count = 0;
   capture->flags = 0;
   capture->reason = 0;

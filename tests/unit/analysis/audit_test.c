@@ -6,8 +6,10 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +26,7 @@
 
 #include "analysis/audit/audit.h"
 #include "arch/arch.h"
+#include "base/varint.h"
 #include "record/definitions.h"
 #include "recorder/recording_file.h"
 #include "record/writer.h"
@@ -249,8 +252,40 @@ static void counts_are_exact(void **state) {
   unlink(path);
 }
 
+/* <signal.h> and its like have the numbers of this machine, which are those of all Linux machines
+ * that sonde records. */
+static void numbers_are_words(void **state) {
+  static const struct {
+    const char *function;
+    int64_t numbers[3];
+    const char *words;
+  } cases[] = {{"access", {0, R_OK | W_OK, 0}, "0, R_OK|W_OK, 0"},
+               {"access", {0, F_OK, 0}, "0, F_OK, 0"},
+               {"faccessat", {0, 0, X_OK}, "0, 0, X_OK"},
+               {"kill", {1, SIGCHLD, 0}, "1, SIGCHLD, 0"},
+               {"kill", {1, 0, 0}, "1, 0, 0"},
+               {"kill", {-1, 40, 0}, "-1, 40, 0"},
+               {"tgkill", {1, 2, SIGSYS}, "1, 2, SIGSYS"},
+               {"socket", {AF_INET, SOCK_DGRAM, IPPROTO_UDP}, "AF_INET, SOCK_DGRAM, IPPROTO_UDP"},
+               {"socket", {AF_INET6, SOCK_STREAM, 0}, "AF_INET6, SOCK_STREAM, 0"},
+               {"socket", {AF_NETLINK, SOCK_RAW, 6}, "AF_NETLINK, SOCK_RAW, 6"}};
+  static const uint8_t kinds[AUDIT_ARGUMENTS] = {AUDIT_NUMBER, AUDIT_NUMBER, AUDIT_NUMBER};
+  enum { X86_64 = 62 };
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    uint8_t bytes[32], *end = bytes;
+    char words[200];
+    for (int k = 0; k < 3; k++)
+      end += varint_put(end, zigzag(cases[i].numbers[k]));
+    audit_words_of(cases[i].function, X86_64, kinds, bytes, (uint32_t)(end - bytes), words,
+                   sizeof words);
+    assert_string_equal(words, cases[i].words);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_exact)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(counts_are_exact),
+                                     cmocka_unit_test(numbers_are_words)};
   truth = mmap(NULL, sizeof *truth, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

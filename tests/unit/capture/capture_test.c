@@ -86,6 +86,8 @@ static void wrong_arguments(void **state) {
   assert_int_equal(sonde_stack(pcs, -1), SONDE_EINVAL);
   assert_int_equal(sonde_capture(NULL), SONDE_EINVAL);
   assert_int_equal(sonde_capture(&(sonde_capture_t){.pcs = pcs}), SONDE_EINVAL);
+  assert_int_equal(sonde_capture(&(sonde_capture_t){.pcs = pcs, .max = 4, .async = 7}),
+                   SONDE_EINVAL);
   assert_int_equal(sonde_capture(&(sonde_capture_t){.max = 4}), SONDE_EINVAL);
   assert_int_equal(sonde_capture(&(sonde_capture_t){.pcs = pcs, .max = 4, .skip = -1}),
                    SONDE_EINVAL);

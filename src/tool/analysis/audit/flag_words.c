@@ -112,6 +112,34 @@ static const flag_t clocks[] = {
     {"CLOCK_REALTIME", 0, UINT64_MAX},       {"CLOCK_MONOTONIC", 1, UINT64_MAX},
     {"CLOCK_BOOTTIME", 7, UINT64_MAX},       {"CLOCK_REALTIME_ALARM", 8, UINT64_MAX},
     {"CLOCK_BOOTTIME_ALARM", 9, UINT64_MAX}, {0}};
+static const flag_t access_modes[] = {
+    {"F_OK", 0, UINT64_MAX}, {"R_OK", 4, 0}, {"W_OK", 2, 0}, {"X_OK", 1, 0}, {0}};
+/* Of AF_INET and AF_INET6. */
+static const flag_t protocols[] = {{"IPPROTO_ICMP", 1, UINT64_MAX},
+                                   {"IPPROTO_TCP", 6, UINT64_MAX},
+                                   {"IPPROTO_UDP", 17, UINT64_MAX},
+                                   {"IPPROTO_DCCP", 33, UINT64_MAX},
+                                   {"IPPROTO_ICMPV6", 58, UINT64_MAX},
+                                   {"IPPROTO_SCTP", 132, UINT64_MAX},
+                                   {"IPPROTO_RAW", 255, UINT64_MAX},
+                                   {"IPPROTO_MPTCP", 262, UINT64_MAX},
+                                   {0}};
+static const flag_t signals[] = {{"SIGHUP", 1, UINT64_MAX},   {"SIGINT", 2, UINT64_MAX},
+                                 {"SIGQUIT", 3, UINT64_MAX},  {"SIGILL", 4, UINT64_MAX},
+                                 {"SIGTRAP", 5, UINT64_MAX},  {"SIGABRT", 6, UINT64_MAX},
+                                 {"SIGBUS", 7, UINT64_MAX},   {"SIGFPE", 8, UINT64_MAX},
+                                 {"SIGKILL", 9, UINT64_MAX},  {"SIGUSR1", 10, UINT64_MAX},
+                                 {"SIGSEGV", 11, UINT64_MAX}, {"SIGUSR2", 12, UINT64_MAX},
+                                 {"SIGPIPE", 13, UINT64_MAX}, {"SIGALRM", 14, UINT64_MAX},
+                                 {"SIGTERM", 15, UINT64_MAX}, {"SIGSTKFLT", 16, UINT64_MAX},
+                                 {"SIGCHLD", 17, UINT64_MAX}, {"SIGCONT", 18, UINT64_MAX},
+                                 {"SIGSTOP", 19, UINT64_MAX}, {"SIGTSTP", 20, UINT64_MAX},
+                                 {"SIGTTIN", 21, UINT64_MAX}, {"SIGTTOU", 22, UINT64_MAX},
+                                 {"SIGURG", 23, UINT64_MAX},  {"SIGXCPU", 24, UINT64_MAX},
+                                 {"SIGXFSZ", 25, UINT64_MAX}, {"SIGVTALRM", 26, UINT64_MAX},
+                                 {"SIGPROF", 27, UINT64_MAX}, {"SIGWINCH", 28, UINT64_MAX},
+                                 {"SIGIO", 29, UINT64_MAX},   {"SIGPWR", 30, UINT64_MAX},
+                                 {"SIGSYS", 31, UINT64_MAX},  {0}};
 static const flag_t permissions[] = {{0}}; /* printed in octal */
 
 static const struct {
@@ -156,6 +184,20 @@ static const struct {
             {"gethostbyname2", 1, families},
             {"gethostbyname2_r", 1, families},
             {"gethostbyaddr", 2, families},
+            {"access", 1, access_modes},
+            {"eaccess", 1, access_modes},
+            {"euidaccess", 1, access_modes},
+            {"faccessat", 2, access_modes},
+            {"faccessat2", 2, access_modes},
+            {"kill", 1, signals},
+            {"killpg", 1, signals},
+            {"tkill", 1, signals},
+            {"tgkill", 2, signals},
+            {"sigqueue", 1, signals},
+            {"pthread_kill", 1, signals},
+            {"raise", 0, signals},
+            {"pidfd_send_signal", 1, signals},
+            {"socket", 2, protocols},
             {"dlopen", 1, load_flags},
             {"dlmopen", 2, load_flags},
             {"unlinkat", 2, unlink_flags},
@@ -202,7 +244,8 @@ bool flag_words(const char *function, int argument, uint64_t value, uint32_t mac
   if (set == open_flags) add_flags(&w, machine == MACHINE_AARCH64 ? open_arm : open_x86, &value);
   if (value || !w.used) {
     char rest[24];
-    snprintf(rest, sizeof rest, value ? "0x%" PRIx64 : "%" PRIu64, value);
+    bool is_number = set == signals || set == protocols;
+    snprintf(rest, sizeof rest, value && !is_number ? "0x%" PRIx64 : "%" PRIu64, value);
     add(&w, rest);
   }
   return true;

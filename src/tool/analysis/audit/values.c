@@ -81,6 +81,7 @@ typedef struct text_writer {
   bool class; /* only parts that stay the same from run to run */
   const char *function;
   uint32_t machine;
+  bool is_other_family; /* a socket's, which is not one of the internet: its protocols differ */
 } text_writer_t;
 
 static void append(text_writer_t *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -172,7 +173,11 @@ static void put_number(text_writer_t *w, const audit_value_t *v) {
   char words[512];
   bool is_flags = v->kind == AUDIT_FLAGS;
   if (w->class && !is_flags) return;
-  if (!w->class && v->number >= 0 &&
+  bool is_socket = w->function && !strcmp(w->function, "socket");
+  if (is_socket && v->argument == 0)
+    w->is_other_family = v->number != AF_INET && v->number != 10; /* AF_INET6 of Linux */
+  bool is_unknown = is_socket && v->argument == 2 && w->is_other_family;
+  if (!w->class && v->number >= 0 && !is_unknown &&
       flag_words(w->function, v->argument, (uint64_t)v->number, w->machine, words, sizeof words))
     append(w, "%s", words);
   else if (is_flags)

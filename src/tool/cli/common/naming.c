@@ -20,6 +20,7 @@ static const char *add_folder(const char **list, int *count, const char *path) {
 }
 
 static const char *add_rule(naming_t *n, const char *glob, bool is_system) {
+  if (!*glob) return "--app and --system take a glob, such as 'libfoo*'";
   if (!n->rules) n->rules = system_rules_new();
   n->options.system = n->rules;
   return n->rules && system_rules_add(n->rules, glob, is_system) ? NULL : "out of memory";

@@ -23,6 +23,9 @@
 #define SECONDS_MAX 31536000
 
 /* KEY_malloc and so on are the sensors' options. */
+/* Below this, a unit was forgotten. */
+#define LIMIT_MIN 1024u
+
 enum {
   KEY_LIMIT = CLI_LONG_ONLY,
   KEY_KEEP_FREE,
@@ -228,8 +231,8 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     if (!strcmp(value, "0") || parse_size(value, &o->keep_free_bytes)) break;
     return "--keep-free takes a size such as 2G, or 0";
   case KEY_LIMIT:
-    if (parse_size(value, &o->limit_bytes)) break;
-    return "--limit takes a size such as 500M";
+    if (parse_size(value, &o->limit_bytes) && o->limit_bytes >= LIMIT_MIN) break;
+    return "--limit takes a size such as 500M, at least 1K";
   }
   return NULL;
 }
