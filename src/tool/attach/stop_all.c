@@ -63,8 +63,10 @@ static bool ask_new(stop_all_t *all, size_t *count, problem_t *problem) {
   return good;
 }
 
-/* Waits for the threads that were asked. One that has ended is not stopped. */
+/* Waits for the threads that were asked, also after one that does not stop: only a stopped thread
+ * can be released unnoticed. One that has ended is not stopped. */
 static bool wait_for_all(stop_all_t *all, problem_t *problem) {
+  bool good = true;
   for (size_t i = 0; i < all->threads.count; i++) {
     stopped_thread_t *thread = &all->threads.items[i];
     if (thread->is_stopped) continue;
@@ -72,20 +74,22 @@ static bool wait_for_all(stop_all_t *all, problem_t *problem) {
     if (stopped == 0) {
       problem_set(problem, "thread %d does not stop: it is in an uninterruptible wait",
                   (int)thread->tid);
-      return false;
+      good = false;
     }
     thread->is_stopped = stopped > 0 && cpu_read_regs(thread->tid, &thread->regs);
   }
-  return true;
+  return good;
 }
 
 bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem) {
-  size_t count;
+  size_t count = 0;
+  bool good;
   all->pid = pid;
   do {
-    if (!ask_new(all, &count, problem) || !wait_for_all(all, problem)) return false;
-  } while (count);
-  return true;
+    good = ask_new(all, &count, problem);
+    good = wait_for_all(all, problem) && good;
+  } while (good && count);
+  return good;
 }
 
 static void release(stopped_thread_t *thread) {
