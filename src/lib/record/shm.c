@@ -97,8 +97,8 @@ int writer_attach(const settings_t *s) {
     if (g != writer_global) os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
+#if defined(SONDE_ATTACHED) /* the program ran before, and may have been recorded before */
   if (g->left && (control = os_map_over(g->left, control, SHM_BYTES)) == NULL) return SONDE_ENOMEM;
-#if defined(SONDE_ATTACHED) /* the program ran before */
   uint32_t none = 0;
   g->exec_index = cas_acq_rel(&control->exec_index, &none, 1u) ? 1 : none;
 #else
