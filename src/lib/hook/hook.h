@@ -16,8 +16,8 @@ int hook_add_past(const sonde_hook_request_t *request, uint64_t image_start);
 int hook_remove_local(sonde_hook_t *hook);
 int hook_late_local(void);
 /* Begins to listen for images that are loaded or unloaded, before the first hook. An image that is
- * to be unloaded then stays while another thread is in a function of this header, for at most 20
- * ms. */
+ * to be unloaded then stays while another thread is in a function of this header, for at most 200
+ * ms under an attached agent. */
 void hook_watch_local(void);
 int hook_refresh_local(void);
 int hook_reach_local(const sonde_hook_t *hook,

@@ -3,8 +3,7 @@
  * The functions that an attached agent replaces in the import slots of all images, also of images
  * that are loaded later (hook/linux/dlopen.c).
  *
- * The functions themselves are the preloaded agent's, which call the real ones as it does. The
- * functions that free are hooked first, so that the free of each recorded block is recorded.
+ * The functions themselves are the preloaded agent's, which call the real ones as it does.
  */
 #include "agent/attached/attached.h"
 
@@ -13,6 +12,7 @@
 #include "agent/agent.h"
 #include "agent/attached/gates.h"
 #include "hook/hook.h"
+#include "os/os.h"
 
 #if defined(mmap64) /* musl has one name for both */
 #define REPLACED_64(X)
@@ -96,19 +96,24 @@ void replaced_find_real(void) {
   region_find_real();
 }
 
-static bool install(uint32_t i) {
-  const sonde_hook_request_t request = {
-      .symbol = names[i], .replacement = gate_address(i), .original = &originals[i]};
-  gate_lead(i, (uint64_t)(uintptr_t)functions[i]);
-  if (hook_add_local(&request, 1, &hooks[i]) == 0) return true;
-  hooks[i] = NULL;
-  return false;
-}
-
+/* All in one step, so that the images are read once. A C library lacks some. */
 bool replaced_install(void) {
+  sonde_hook_request_t requests[REPLACED];
+  sonde_hook_t *made[REPLACED];
+  uint64_t addresses[REPLACED];
+  uint32_t numbers[REPLACED], count = 0;
   if (!gates_prepare(signature())) return false;
-  for (uint32_t i = 0; i < REPLACED; i++)
-    (void)install(i); /* a C library lacks some */
+  os_symbols(0, names, addresses, REPLACED);
+  for (uint32_t i = 0; i < REPLACED; i++) {
+    if (!addresses[i]) continue;
+    gate_lead(i, (uint64_t)(uintptr_t)functions[i]);
+    numbers[count] = i;
+    requests[count++] = (sonde_hook_request_t){
+        .symbol = names[i], .replacement = gate_address(i), .original = &originals[i]};
+  }
+  if (hook_add_local(requests, count, made) != 0) return false;
+  for (uint32_t i = 0; i < count; i++)
+    hooks[numbers[i]] = made[i];
   return hooks[NUMBER_malloc] && hooks[NUMBER_free];
 }
 

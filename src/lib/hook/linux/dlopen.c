@@ -209,7 +209,12 @@ static void scan_loaded(hooks_t *h) {
   patch_end(&h->patcher);
 }
 
+/* Under an attached agent the lock is also what keeps an image mapped while its slots are read. */
+#if defined(SONDE_ATTACHED)
+#define PATIENCE_NS 200000000u
+#else
 #define PATIENCE_NS 20000000u
+#endif
 
 /* Replaces the loader's empty function. */
 static void loader_changed(void) {

@@ -426,9 +426,30 @@ static int run_held(void *info, size_t size, void *context) {
 
 /* dl_iterate_phdr holds the lock that dlclose takes before it unmaps an image. musl never unmaps.
  */
+#if defined(SONDE_ATTACHED)
+/* False while a thread loads or unloads images (r_state of link.h). */
+static bool is_consistent(void) {
+  const loader_t *loader = linux_loader();
+  debug_head_t head;
+  size_t size = offsetof(debug_head_t, next);
+  return loader == NULL || loader->debug == 0 ||
+         os_read_memory(loader->debug, &head, size) != (ssize_t)size || head.state == 0;
+}
+
+/* Nothing holds the loader for the thread that may not call it. A thread that is about to unload an
+ * image waits for the lock of the hooks (hook/linux/dlopen.c). One that was past that has unmapped
+ * its images when the loader's list is consistent again. */
+static void wait_until_consistent(void) {
+  const uint32_t never = 0;
+  for (int i = 0; i < 400 && !is_consistent(); i++)
+    (void)os_futex_wait(&never, 0, 500000);
+}
+#endif
+
 int os_loader_hold(void (*run)(void *context), void *context) {
 #if defined(SONDE_ATTACHED)
   if (load_relaxed(&unheld_tid) == os_tid()) {
+    wait_until_consistent();
     run(context);
     return 0;
   }
