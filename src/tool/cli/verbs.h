@@ -20,7 +20,7 @@
   X(stacks, LOOK, "show every thread's stack of a process or a core file")                         \
   X(top, LOOK, "watch a program: its threads, hottest functions and heap")                         \
   X(why, LOOK, "say in a few sentences what is wrong, and who does it")                            \
-  X(leaks, LOOK, "find unreachable blocks of a running program; show references")                  \
+  X(leaks, LOOK, "find unreachable blocks, now or at exit; show references")                       \
   X(record, RECORD, "run a command and record what it does")                                       \
   X(ctl, RECORD, "control a program that is being recorded")                                       \
   X(import, RECORD, "convert a malloc stack log of macOS or iOS to a recording")                   \

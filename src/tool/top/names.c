@@ -103,7 +103,7 @@ static void add_futex(stack_symbolizer_t *symbolizer, const wait_t *wait, char *
   if (stack_symbolizer_variable(symbolizer, wait->address, variable, sizeof variable))
     variable[strcspn(variable, "+")] = 0;
   if (wait->is_mutex && wait->owner)
-    snprintf(owner, sizeof owner, ", held by thread %d", (int)wait->owner);
+    snprintf(owner, sizeof owner, " held by %d", (int)wait->owner);
   snprintf(out, size, "%s%s%s", *variable ? " " : "", variable, owner);
 }
 
@@ -116,6 +116,7 @@ void top_call(stack_symbolizer_t *symbolizer, target_t *target, const thread_t *
     top_plain_name(function, name, sizeof name);
   else if (wait->syscall)
     snprintf(name, sizeof name, "%s", wait->syscall);
+  if (wait->is_mutex && wait->owner) snprintf(name, sizeof name, "lock"); /* the holder must fit */
   int n = snprintf(out, TOP_CALL_MAX, "%s", name);
   size_t room = TOP_CALL_MAX - (size_t)n;
   if (wait->address)

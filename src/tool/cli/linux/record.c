@@ -57,12 +57,12 @@ static const cli_option_t options[] = {
          "second (" DEFAULT_HZ_TEXT "); only running threads are signaled"},
     {KEY_LEAKS, "leaks", NULL,
      "search the command's memory for leaked blocks when it\n"
-     "exits; 'sonde leaks FILE' lists them. Records all blocks:\n"
-     "--malloc=live, unless another --malloc is given"},
+     "exits; 'sonde leaks FILE' lists them. Records live\n"
+     "blocks (--malloc=live) unless --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
-     "with --trace: do not trace calls that can block. They are\n"
-     "traced if functions of the program are, so that their\n"
-     "own time is without waiting"},
+     "with --trace: do not trace calls that can block. By\n"
+     "default they are traced together with functions of the\n"
+     "program, so that waiting is no part of their own time"},
     {KEY_AUDIT_DEPTH, "audit-depth", "N",
      "with --audit: record the N innermost frames of a stack\n"
      "(1 to 64; default: all). Calls whose frames are equal\n"
@@ -169,6 +169,22 @@ static bool read_policy(const char *name, recorder_options_t *o) {
   return o->policy != NULL;
 }
 
+/* The options without a value. */
+static void set_switch(parsed_t *p, int key) {
+  recorder_options_t *o = &p->options;
+  switch (key) {
+  case KEY_LEAKS: o->leaks = true; break;
+  case KEY_NO_WAITS: p->no_waits = true; break;
+  case KEY_COVERAGE: o->coverage = true; break;
+  case KEY_FOLLOW: o->follow = true; break;
+  case KEY_JIT: o->jit = true; break;
+  case KEY_ASYNC: o->async = true; break;
+  case KEY_PYTHON_LINES: o->python_lines = true; break;
+  case KEY_FORCE: o->force = true; break;
+  default: break;
+  }
+}
+
 /* Returns NULL, or what is wrong with the option; "" after a message about the policy. */
 static const char *parse_option(parsed_t *p, int key, const char *value) {
   recorder_options_t *o = &p->options;
@@ -211,14 +227,6 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_AUDIT_DEPTH:
     if (parse_number(value, 1, AUDIT_DEPTH_MAX, &p->audit_depth)) break;
     return "--audit-depth takes a number of frames from 1 to 64";
-  case KEY_LEAKS: o->leaks = true; break;
-  case KEY_NO_WAITS: p->no_waits = true; break;
-  case KEY_COVERAGE: o->coverage = true; break;
-  case KEY_FOLLOW: o->follow = true; break;
-  case KEY_JIT: o->jit = true; break;
-  case KEY_ASYNC: o->async = true; break;
-  case KEY_PYTHON_LINES: o->python_lines = true; break;
-  case KEY_FORCE: o->force = true; break;
   case 'p':
     if (parse_number(value, 1, INT32_MAX, &p->pid)) break;
     return "-p takes the number of a process";
@@ -233,6 +241,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case KEY_LIMIT:
     if (parse_size(value, &o->limit_bytes) && o->limit_bytes >= LIMIT_MIN) break;
     return "--limit takes a size such as 500M, at least 1K";
+  default: set_switch(p, key);
   }
   return NULL;
 }

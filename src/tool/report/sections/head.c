@@ -14,7 +14,7 @@
 static void print_end(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   int status = (int)h->exit_status;
-  if (h->mode & RECORD_FROM_OUTSIDE) fprintf(out, "recorded from outside, ");
+  if (h->mode & RECORD_FROM_OUTSIDE) fprintf(out, "from outside, ");
   if (h->state != RECORD_FINISHED)
     fprintf(out, reader_recorder_loss(reader)
                      ? "incomplete: the recorder was killed"
@@ -22,7 +22,7 @@ static void print_end(const reader_t *reader, FILE *out) {
   else if (h->exit_status == RECORD_STATUS_UNKNOWN)
     fprintf(out, "ended");
   else if (h->exit_status == RECORD_STATUS_RUNNING)
-    fprintf(out, "ran on when the recording ended");
+    fprintf(out, "still ran at the end");
   else if (WIFEXITED(status))
     fprintf(out, "ended with status %d", WEXITSTATUS(status));
   else

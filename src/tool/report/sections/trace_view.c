@@ -37,7 +37,7 @@ static int by_parent(const void *left, const void *right, void *context) {
 
 static bool sort_nodes(trace_view_t *v) {
   size_t count = v->trace.node_count;
-  v->order = calloc(count, sizeof *v->order);
+  v->order = calloc(count + 1, sizeof *v->order);
   v->first = calloc(count + 1, sizeof *v->first);
   if (!v->order || !v->first) return false;
   for (size_t i = 1; i < count; i++)
