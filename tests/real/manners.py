@@ -50,21 +50,22 @@ def long_output_goes_to_the_pager(folder):
             lines = terminal.wait_for("status 0").splitlines()
             printed = [line for line in lines if line.startswith("paged ")]
             assert printed and max(map(len, lines)) <= columns, lines
-            terminal.type("clear; SONDE_PAGER= sonde report long.sonde sample; echo status $?\n")
-            assert "paged" not in terminal.wait_for("status 0")
-            terminal.type("clear; sonde report --no-pager long.sonde sample; echo status $?\n")
-            assert "paged" not in terminal.wait_for("status 0")
+            terminal.type("clear; SONDE_PAGER= sonde report long.sonde sample; echo second $?\n")
+            assert "paged" not in terminal.wait_for("second 0")
+            terminal.type("clear; sonde report --no-pager long.sonde sample; echo third $?\n")
+            assert "paged" not in terminal.wait_for("third 0")
 
 
 def colors_only_where_they_are_read(folder):
     """A pager on a terminal gets colors; NO_COLOR, TERM=dumb and pipes get none."""
     _long(folder)
     with Terminal(lines=100, folder=folder, PAGER="cat -v") as terminal:
-        for before, after, colored in (("", "", True), ("NO_COLOR=1", "", False), ("TERM=dumb", "", False),
-                                       ("", "| cat -v", False)):
-            terminal.type(f"clear; {before} sonde report long.sonde sample {after} | head -3; echo status $?\n"
-                          if after else f"clear; {before} sonde report long.sonde sample; echo status $?\n")
-            screen = terminal.wait_for("status 0")
+        for number, (before, after, colored) in enumerate((("", "", True), ("NO_COLOR=1", "", False),
+                                                           ("TERM=dumb", "", False), ("", "| cat -v", False))):
+            # Each end has words of its own: the screen may still have those of the command before.
+            after = f"{after} | head -3" if after else ""
+            terminal.type(f"clear; {before} sonde report long.sonde sample {after}; echo status{number} $?\n")
+            screen = terminal.wait_for(f"status{number} 0")
             assert ("^[[1m" in screen) == colored, (before, after, screen)
 
 
