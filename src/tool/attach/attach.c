@@ -188,19 +188,28 @@ static bool open_object(attach_t *attach, const char *path, problem_t *problem) 
   return true;
 }
 
+static found_t find_object(attach_t *attach, const char *path, problem_t *problem) {
+  found_t found = place_find_object(attach);
+  if (found == FOUND_NOT)
+    problem_set(problem, "the agent '%s' is not in process %d", path, attach->pid);
+  if (found == FOUND_BUSY)
+    problem_set(problem,
+                "the agent in process %d still works for a command that was killed: try again in "
+                "a few seconds",
+                attach->pid);
+  return found;
+}
+
 bool attach_find(attach_t *attach, const char *path, problem_t *problem) {
-  if (!open_object(attach, path, problem)) return false;
-  if (place_find_object(attach)) return true;
-  problem_set(problem, "the agent '%s' is not in process %d", path, attach->pid);
-  return false;
+  return open_object(attach, path, problem) && find_object(attach, path, problem) == FOUND;
 }
 
 bool attach_load(attach_t *attach, const char *path, bool *is_new, problem_t *problem) {
   problem_t ignored;
   if (!open_object(attach, path, problem)) return false;
-  bool found = place_find_object(attach);
-  if (is_new) *is_new = !found;
-  if (found) return true;
+  found_t found = find_object(attach, path, problem);
+  if (is_new) *is_new = found != FOUND;
+  if (found != FOUND_NOT) return found == FOUND;
   if (!trace(attach, map, NULL, problem)) return false;
   if (copy(attach, problem)) return true;
   (void)trace(attach, unmap, NULL, &ignored);
@@ -247,8 +256,7 @@ static bool explain_answer(const attach_t *attach, answer_t answer, problem_t *p
 
 /* After a fault the object is in an unknown state, so nobody finds it again. */
 static void abandon(attach_t *attach) {
-  static const uint8_t nothing[PLACE_HEADER];
-  (void)session_write(attach, attach->shared->base, nothing, sizeof nothing);
+  (void)place_hide_object(attach, attach->shared->base);
   attach->shared->base = 0;
 }
 
@@ -292,11 +300,23 @@ static bool scan(attach_t *attach, const void *argument, problem_t *problem) {
   return false;
 }
 
+/* After ATTACH_RELEASE the object cannot be called again. So nobody may find it from here on, even
+ * if it cannot be unmapped. */
+static bool release(attach_t *attach, problem_t *problem) {
+  uint64_t base = attach->shared->base;
+  if (!attach->shared->is_started) return true;
+  if (!place_hide_object(attach, base)) {
+    access_explain(attach->pid, errno, problem);
+    return false;
+  }
+  if (attach_run(attach, ATTACH_RELEASE, NULL, RELEASE_LIMIT_MS, problem)) return true;
+  if (!attach->shared->is_broken) (void)place_show_object(attach, base);
+  return false;
+}
+
 bool attach_unload(attach_t *attach, unsigned wait_ms, problem_t *problem) {
   if (!attach->shared->base) return true;
-  return trace(attach, scan, &wait_ms, problem) &&
-         (!attach->shared->is_started ||
-          attach_run(attach, ATTACH_RELEASE, NULL, RELEASE_LIMIT_MS, problem)) &&
+  return trace(attach, scan, &wait_ms, problem) && release(attach, problem) &&
          trace(attach, unmap, NULL, problem);
 }
 

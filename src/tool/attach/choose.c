@@ -25,11 +25,13 @@ static bool is_one_of(long number, const long *calls, size_t count) {
 #define IS_ONE_OF(number, calls) is_one_of(number, calls, sizeof(calls) / sizeof *(calls))
 
 static const long exact_calls[] = {
-    SYS_futex, SYS_restart_syscall, SYS_nanosleep,       SYS_clock_nanosleep,
-    SYS_wait4, SYS_waitid,          SYS_ppoll,           SYS_pselect6,
-    SYS_flock, SYS_msgrcv,          SYS_mq_timedreceive, SYS_rt_sigsuspend,
+    SYS_wait4,  SYS_waitid,    SYS_ppoll,           SYS_pselect6,
+    SYS_flock,  SYS_msgrcv,    SYS_mq_timedreceive, SYS_rt_sigsuspend,
 #if defined(__x86_64__)
-    SYS_poll,  SYS_select,          SYS_pause,
+    SYS_futex,  SYS_nanosleep, SYS_clock_nanosleep, SYS_poll,
+    SYS_select, SYS_pause,
+#else
+    SYS_restart_syscall,
 #endif
 };
 
@@ -47,29 +49,33 @@ typedef struct timed_call {
 
 static const timed_call_t timed_calls[] = {
 #if defined(__x86_64__)
-    {SYS_epoll_wait, 3, UINT32_MAX},
-#endif
-    {SYS_epoll_pwait, 3, UINT32_MAX},
+    {SYS_epoll_wait, 3, UINT32_MAX}, {SYS_epoll_pwait, 3, UINT32_MAX},
 #ifdef SYS_epoll_pwait2
     {SYS_epoll_pwait2, 3, 0},
 #endif
-    {SYS_rt_sigtimedwait, 2, 0},      {SYS_semtimedop, 3, 0}, {SYS_io_getevents, 4, 0},
+    {SYS_rt_sigtimedwait, 2, 0},     {SYS_semtimedop, 3, 0},           {SYS_io_getevents, 4, 0},
+#else
+    /* The loan loses what restart_syscall(2) would continue: they start again as well. */
+    {SYS_futex, 3, 0},
+    {SYS_nanosleep, 0, 0},
+    {SYS_clock_nanosleep, 2, 0},
+#endif
 };
 
 fitness_t choose_fitness(long number, const uint64_t args[6]) {
   if (number == -1) return FIT_RESTARTED;
   if (IS_ONE_OF(number, exact_calls)) return FIT_EXACT;
-  if (!STOP_HIDES_EINTR) return FIT_NEVER;
-  if (IS_ONE_OF(number, restarted_calls)) return FIT_RESTARTED;
-  /* These wait only if nothing has arrived. A socket's own timeout does not show. */
-  if (number == SYS_recvfrom) return args[3] & MSG_WAITALL ? FIT_NEVER : FIT_TIMED;
-  if (number == SYS_recvmsg) return args[2] & MSG_WAITALL ? FIT_NEVER : FIT_TIMED;
   for (size_t i = 0; i < sizeof timed_calls / sizeof *timed_calls; i++) {
     const timed_call_t *call = &timed_calls[i];
     uint64_t value = args[call->argument];
     if (call->none == UINT32_MAX) value = (uint32_t)value;
     if (call->number == number) return value == call->none ? FIT_RESTARTED : FIT_TIMED;
   }
+  if (!STOP_HIDES_EINTR) return FIT_NEVER;
+  if (IS_ONE_OF(number, restarted_calls)) return FIT_RESTARTED;
+  /* These wait only if nothing has arrived. A socket's own timeout does not show. */
+  if (number == SYS_recvfrom) return args[3] & MSG_WAITALL ? FIT_NEVER : FIT_TIMED;
+  if (number == SYS_recvmsg) return args[2] & MSG_WAITALL ? FIT_NEVER : FIT_TIMED;
   return FIT_NEVER;
 }
 

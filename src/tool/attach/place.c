@@ -68,21 +68,51 @@ static bool is_object_at(const attach_t *attach, uint64_t base, attach_block_t *
          block->size == sizeof *block && block->image_start == base && block->image_size == o->size;
 }
 
+bool place_hide_object(const attach_t *attach, uint64_t base) {
+  static const uint8_t nothing[PLACE_HEADER];
+  return session_write(attach, base, nothing, sizeof nothing);
+}
+
+bool place_show_object(const attach_t *attach, uint64_t base) {
+  return session_write(attach, base, attach->object.image, PLACE_HEADER);
+}
+
+/* Whether a thread of the agent is in the program. */
+static bool has_agent_thread(target_t *target) {
+  char name[32];
+  if (!process_list_threads(target)) return false;
+  for (size_t i = 0; i < target->thread_count; i++)
+    if (session_proc_file(target->threads[i].tid, "comm", name, sizeof name) &&
+        strcmp(name, SESSION_THREAD_NAME "\n") == 0)
+      return true;
+  return false;
+}
+
+/* What to do with the object at BASE. */
+static found_t judge(attach_t *attach, target_t *now, uint64_t base, const attach_block_t *block) {
+  if (block->state == ATTACH_RUNNING && has_agent_thread(now)) return FOUND_BUSY;
+  if (block->state == ATTACH_RUNNING) {
+    (void)place_hide_object(attach, base);
+    return FOUND_NOT;
+  }
+  attach->shared->base = base;
+  attach->shared->is_started = block->state == ATTACH_DONE;
+  return FOUND;
+}
+
 /* A loader maps a file; only this command puts a header into anonymous memory. Kernels without
  * names for it have none in the map. */
-bool place_find_object(attach_t *attach) {
+found_t place_find_object(attach_t *attach) {
   problem_t problem;
   attach_block_t block;
   target_t *now = attach->object.build_id_size ? target_open_process(attach->pid, &problem) : NULL;
-  bool found = false;
-  for (size_t i = 0; now && i < now->maps.count && !found; i++) {
+  found_t found = FOUND_NOT;
+  for (size_t i = 0; now && i < now->maps.count && found == FOUND_NOT; i++) {
     const mapping_t *m = &now->maps.items[i];
     if (m->inode || m->path[0] == '/' || !(m->access & MAP_READ) ||
         !is_object_at(attach, m->start, &block))
       continue;
-    found = true;
-    attach->shared->base = m->start;
-    attach->shared->is_started = block.state != 0;
+    found = judge(attach, now, m->start, &block);
   }
   target_close(now);
   return found;

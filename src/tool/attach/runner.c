@@ -34,7 +34,6 @@
 #define CALLS_MAX   28u
 #define CALLS_AT    1024u /* in the page of the stub */
 #define NAMES_AT    (CALLS_AT + CALLS_MAX * sizeof(stub_call_t))
-#define THREAD_NAME "sonde-attach"
 #define REGION_NAME "sonde-agent"
 
 #define CLONE_FLAGS                                                                                \
@@ -73,7 +72,7 @@ static void add_protections(const attach_t *attach, calls_t *calls) {
 bool runner_prepare(attach_t *attach) {
   const layout_t *l = &attach->layout;
   uint64_t base = attach->shared->base, stub = base + l->stub;
-  char names[2][16] = {REGION_NAME, THREAD_NAME};
+  char names[2][16] = {REGION_NAME, SESSION_THREAD_NAME};
   calls_t calls = {.count = 0};
   add_protections(attach, &calls);
   add_call(&calls, SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, base, l->size, stub + NAMES_AT,
@@ -222,6 +221,7 @@ static bool explain_end(const attach_t *attach, const outcome_t *outcome, proble
 bool runner_run(attach_t *attach, unsigned limit_ms, problem_t *problem) {
   int status;
   cpu_regs_t regs;
+  const uint32_t running = ATTACH_RUNNING;
   outcome_t outcome = {.has_exited = false};
   pid_t tid = clone_thread(attach, problem);
   if (!tid) return false;
@@ -229,6 +229,10 @@ bool runner_run(attach_t *attach, unsigned limit_ms, problem_t *problem) {
     problem_set(problem, "process %d ended while it was attached to", attach->pid);
     return false;
   }
+  /* Until the agent says that it is done, no other command may call it (attach/place.c). */
+  (void)session_write(attach,
+                      attach->shared->base + attach->layout.block + offsetof(attach_block_t, state),
+                      &running, sizeof running);
   start_thread(attach, &regs);
   (void)cpu_write_regs(tid, &regs);
   watch(tid, os_monotonic_ns() + limit_ms * UINT64_C(1000000), &outcome);

@@ -18,6 +18,8 @@
 #define STACK_BYTES_MAX (UINT64_C(8) << 20) /* of one stack: the usual limit of a main thread */
 #define CHUNK_BYTES     (64u << 10)
 #define AGAIN_US        1000u
+#define STACKS_MAX      32u /* of one thread, with those of interrupted handlers */
+#define FRAME_WORDS     4u
 
 typedef struct scan {
   attach_t *attach;
@@ -29,28 +31,71 @@ typedef struct scan {
 
 static bool is_in(const scan_t *s, uint64_t value) { return value - s->start < s->end - s->start; }
 
+/* A stack, or a part of one: from `sp` up. */
+typedef struct stacks {
+  uint64_t sp[STACKS_MAX];
+  size_t count;
+  bool too_many;
+} stacks_t;
+
+static void add_stack(stacks_t *stacks, uint64_t sp) {
+  for (size_t i = 0; i < stacks->count; i++)
+    if (stacks->sp[i] == sp) return;
+  stacks->too_many |= stacks->count == STACKS_MAX;
+  if (!stacks->too_many) stacks->sp[stacks->count++] = sp;
+}
+
+/* A signal handler may run on a stack of its own (sigaltstack(2)). The stack that it interrupted is
+ * found in the signal frame, in WORDS before the one at I: x86_64 has rsp, rip and eflags before
+ * the segment registers (asm/sigcontext.h), aarch64 has sp, pc, pstate and padding before the
+ * record of NEON's registers. */
+static void add_interrupted(stacks_t *stacks, const uint64_t *words, size_t i) {
+  if (i < FRAME_WORDS) return;
+#if defined(__x86_64__)
+  const uint64_t mark = UINT64_C(0x002b000000000033), ignored = UINT64_C(0x0000ffffffff0000);
+  if ((words[i] & ~ignored) == mark) add_stack(stacks, words[i - 3]);
+#else
+  const uint64_t mark = UINT64_C(0x0000021046508001);
+  if (words[i] == mark) add_stack(stacks, words[i - 4]);
+#endif
+}
+
 /* True if the stack from SP up refers to the object, or cannot be read. The red zone below SP is of
  * a function that calls nothing, so it has no return address; what is there may be left over from
  * the agent. */
-static bool stack_refers(const scan_t *s, uint64_t sp) {
-  static uint64_t words[CHUNK_BYTES / 8];
+static bool stack_refers(const scan_t *s, uint64_t sp, stacks_t *stacks) {
+  static uint64_t
+      words[FRAME_WORDS + CHUNK_BYTES / 8]; /* the last ones of the chunk before first */
   const mapping_t *mapping = maps_find(&s->target->maps, sp);
   if (!mapping) return true; /* of a new thread */
   uint64_t at = sp & ~(uint64_t)7, end = mapping->end;
   if (at < mapping->start) at = mapping->start;
   if (end - at > STACK_BYTES_MAX) end = at + STACK_BYTES_MAX;
+  memset(words, 0, sizeof words);
   for (uint64_t size; at < end; at += size) {
-    size = end - at < sizeof words ? end - at : sizeof words;
-    if (!session_read(s->attach, at, words, size)) return true;
-    for (size_t i = 0; i < size / 8; i++)
+    size = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
+    if (!session_read(s->attach, at, words + FRAME_WORDS, size)) return true;
+    for (size_t i = FRAME_WORDS; i < FRAME_WORDS + size / 8; i++) {
       if (is_in(s, words[i])) return true;
+      add_interrupted(stacks, words, i);
+    }
+    memmove(words, words + size / 8, FRAME_WORDS * sizeof *words);
   }
   return false;
 }
 
+/* The same for the stack at SP and all that its signal frames lead to. */
+static bool stacks_refer(const scan_t *s, uint64_t sp) {
+  stacks_t stacks = {.count = 0};
+  add_stack(&stacks, sp);
+  for (size_t i = 0; i < stacks.count; i++)
+    if (stack_refers(s, stacks.sp[i], &stacks)) return true;
+  return stacks.too_many;
+}
+
 static void look(void *context, const regs_t *regs) {
   scan_t *s = context;
-  s->is_inside = is_in(s, regs->pc) || stack_refers(s, regs->r[machine_sp(MACHINE_HERE)]);
+  s->is_inside = is_in(s, regs->pc) || stacks_refer(s, regs->r[machine_sp(MACHINE_HERE)]);
   for (int i = 0; i < REGS_COUNT; i++)
     s->is_inside |= regs_has(regs, i) && is_in(s, regs->r[i]);
 }
@@ -59,7 +104,7 @@ static void look(void *context, const regs_t *regs) {
  * the program's own frames, but for the pc. */
 static bool is_clean_in_place(const scan_t *s, const thread_files_t *files, const sample_t *first) {
   sample_t again;
-  if (is_in(s, first->pc) || stack_refers(s, first->sp)) return false;
+  if (is_in(s, first->pc) || stacks_refer(s, first->sp)) return false;
   thread_sample(files, &again);
   return sample_same(first, &again);
 }

@@ -18,6 +18,9 @@
 #include "target/access.h"
 #include "target/process.h"
 
+/* The name of the agent's thread. */
+#define SESSION_THREAD_NAME "sonde-attach"
+
 /* Places in the mapping, relative to its start. The image is first. */
 typedef struct layout {
   uint64_t block;

@@ -5,6 +5,8 @@
  */
 #include "program.h"
 
+#include <dirent.h>
+
 #include "agent/attach_block.h"
 #include "attach/object.h"
 
@@ -68,6 +70,80 @@ static void a_failing_agent_harms_nobody(void **unused) {
   finish(&p);
 }
 
+/* Whether the program has a thread of the agent. */
+static bool has_agent_thread(pid_t pid) {
+  char path[64], name[32];
+  bool found = false;
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  DIR *folder = opendir(path);
+  for (struct dirent *entry; folder && (entry = readdir(folder));) {
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/comm", pid, entry->d_name);
+    FILE *file = fopen(path, "re");
+    found |= file && fgets(name, sizeof name, file) && strcmp(name, "sonde-attach\n") == 0;
+    if (file) fclose(file);
+  }
+  if (folder) closedir(folder);
+  return found;
+}
+
+/* A command whose processes are killed while the agent's thread runs leaves that thread alone. */
+static void two_calls_never_meet(void **unused) {
+  (void)unused;
+  program_t p = start(THREADS);
+  bool is_new;
+  pid_t command = fork();
+  if (command == 0) {
+    problem_t problem;
+    setpgid(0, 0);
+    attach_t *a = attach_open(p.pid, &problem);
+    if (a && attach_load(a, TOY, NULL, &problem))
+      (void)attach_run(a, ATTACH_START, "slow", LIMIT_MS, &problem);
+    _exit(0);
+  }
+  while (!has_agent_thread(p.pid))
+    usleep(1000);
+  kill(-command, SIGKILL);
+  assert_int_equal(waitpid(command, NULL, 0), command);
+  attach_t *a;
+  problem_t locked;
+  while (!(a = attach_open(p.pid, &locked))) /* until the tracer has ended, too */
+    usleep(1000);
+  if (has_agent_thread(p.pid))
+    ASSERT_FAILS(attach_load(a, TOY, &is_new, &problem), "still works for a command");
+  else
+    print_message("the thread ended before it was seen\n");
+  while (has_agent_thread(p.pid))
+    usleep(1000);
+  ASSERT_WORKS(attach_load(a, TOY, &is_new, &problem));
+  assert_false(is_new);
+  ASSERT_WORKS(attach_run(a, ATTACH_START, "count", LIMIT_MS, &problem));
+  ASSERT_WORKS(attach_unload(a, LIMIT_MS, &problem));
+  attach_close(a);
+  finish(&p);
+}
+
+/* The program keeps an address of the object on a stack that a handler with a stack of its own has
+ * interrupted. */
+static void an_interrupted_stack_keeps_the_object(void **unused) {
+  (void)unused;
+  program_t p = start(INTERRUPTED);
+  uint64_t image, size;
+  char byte;
+  attach_t *a = open_program(&p);
+  ASSERT_WORKS(attach_load(a, TOY, NULL, &problem));
+  ASSERT_WORKS(attach_run(a, ATTACH_START, "count", LIMIT_MS, &problem));
+  assert_true(attach_image(a, &image, &size));
+  image += size / 2;
+  assert_int_equal(write(p.orders, &image, sizeof image), sizeof image);
+  assert_int_equal(read(p.answers, &byte, 1), 1); /* from the handler */
+  ASSERT_FAILS(attach_unload(a, 0, &problem), "asleep");
+  assert_int_equal(write(p.orders, "x", 1), 1); /* the handler returns */
+  assert_int_equal(read(p.answers, &byte, 1), 1);
+  ASSERT_WORKS(attach_unload(a, LIMIT_MS, &problem));
+  attach_close(a);
+  finish(&p);
+}
+
 static void one_command_at_a_time(void **unused) {
   (void)unused;
   program_t p = start(THREADS);
@@ -111,6 +187,8 @@ int main(void) {
       cmocka_unit_test(the_program_sees_no_cycle),
       cmocka_unit_test(a_sleeping_object_is_used_again),
       cmocka_unit_test(a_failing_agent_harms_nobody),
+      cmocka_unit_test(two_calls_never_meet),
+      cmocka_unit_test(an_interrupted_stack_keeps_the_object),
       cmocka_unit_test(one_command_at_a_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

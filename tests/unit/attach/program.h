@@ -28,7 +28,7 @@
 
 #define TOY SONDE_FIXTURES "/libattach_toy.so"
 
-enum { THREADS = 6, LIMIT_MS = 20000, TURNS = 8 };
+enum { THREADS = 6, LIMIT_MS = 20000, TURNS = 8, INTERRUPTED = -1 };
 
 typedef struct program {
   pid_t pid;
@@ -94,7 +94,32 @@ __attribute__((target("avx2"))) static inline bool are_registers_kept(void) {
 static inline bool are_registers_kept(void) { return true; }
 #endif
 
-/* THREADS 0: the only thread never waits. */
+static int handler_orders, handler_answers;
+
+static inline void on_interrupt(int signal_number) {
+  char byte;
+  (void)signal_number;
+  (void)!write(handler_answers, "h", 1);
+  (void)!read(handler_orders, &byte, 1);
+}
+
+/* Keeps the address that it reads on its stack while a handler waits on another stack. */
+static inline void be_interrupted(int orders, int answers) {
+  static char other_stack[65536];
+  volatile uint64_t kept = 0;
+  stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof other_stack};
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_ONSTACK};
+  handler_orders = orders;
+  handler_answers = answers;
+  sigaltstack(&stack, NULL);
+  sigaction(SIGUSR1, &action, NULL);
+  (void)!read(orders, (void *)(uintptr_t)&kept, sizeof kept);
+  raise(SIGUSR1);
+  kept = 0;
+  (void)!write(answers, "d", 1);
+}
+
+/* THREADS 0: the only thread never waits. INTERRUPTED: it is in a handler for a while. */
 static inline _Noreturn void be_program(int orders, int answers, int threads) {
   static void *(*const work[])(void *) = {wait_for_time, wait_for_input, compute};
   pthread_t thread;
@@ -105,6 +130,7 @@ static inline _Noreturn void be_program(int orders, int answers, int threads) {
     pthread_create(&thread, NULL, work[i % 3], &surprises[TURNS + i]);
   if (!threads) fcntl(orders, F_SETFL, O_NONBLOCK);
   (void)!write(answers, "r", 1);
+  if (threads == INTERRUPTED) be_interrupted(orders, answers);
   while ((n = read(orders, &byte, 1)) == 1 || (n < 0 && errno == EAGAIN)) {
     if (n == 1) (void)!write(answers, &byte, 1);
     if (n < 0 && !are_registers_kept()) note_surprise('v', 0);
