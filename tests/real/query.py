@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import os
+import resource
 import sqlite3
+import subprocess
 
-from helpers import compile_c, fresh, needs_agent, record, run_cases, sonde, try_sonde, write
+from helpers import SONDE, compile_c, fresh, needs_agent, output_of, record, run_cases, sonde, try_sonde, write
 
 needs_agent()
 
@@ -170,6 +172,27 @@ def sql_answers_the_rest_and_changes_nothing():
     assert "no statement" in try_sonde("query", "--to", _url(), "--sql", "-- nothing").stderr
     assert _ask_sql("SELECT 1 AS n; ; -- the end\n /* of it */ ;") == [{"n": 1}]
     assert _ask_sql("SELECT count(*) AS n FROM sessions") == [{"n": 3 * SESSIONS}]
+
+
+def sql_answers_are_not_kept():
+    """Not in memory, of which there is little here; and not for nobody: the second query has no end."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_AS, (100 << 20, 100 << 20))
+    numbers = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c {}) SELECT x, 'some text of a row' AS t FROM c"
+    ask = [SONDE, "query", "--to", _url(), "--sql"]
+    count = 1000001  # of which the last part has few
+    text = output_of(*ask, numbers.format(f"WHERE x < {count}"), "--csv", preexec_fn=limit)
+    lines = text.splitlines()
+    assert len(lines) == count + 1 and lines[0] == "x,t" and lines[-1] == f"{count},some text of a row", lines[-1]
+    rows = json.loads(output_of(*ask, numbers.format("WHERE x < 8193"), "--json"))["rows"]
+    assert [row["x"] for row in rows] == list(range(1, 8194)), len(rows)
+    for form in [], ["--json"], ["--csv"]:
+        endless = subprocess.Popen([*ask, numbers.format(""), *form], stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit,
+                                   restore_signals=False)
+        assert endless.stdout.read(10)
+        endless.stdout.close()
+        endless.wait(60)
+        endless.stderr.close()
 
 
 def _ask_sql(sql):

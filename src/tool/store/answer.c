@@ -88,20 +88,50 @@ static const char *unit_of(const engine_rows_t *rows, size_t columns) {
   return NULL;
 }
 
+static void add_columns(answer_t *a, engine_rows_t *rows) {
+  size_t columns = engine_column_count(rows);
+  for (size_t i = 0; i < columns; i++)
+    answer_column(a, engine_column_name(rows, i));
+}
+
+/* Adds at most MOST rows. Returns 1 if there may be more, 0 after the last, negative on failure. */
+static int add_rows(answer_t *a, engine_rows_t *rows, size_t most) {
+  int step = 1;
+  for (size_t row = 0; row < most && !a->failed && (step = engine_step(rows)) > 0; row++)
+    for (size_t i = 0; i < a->columns.count; i++) {
+      const store_value_t value = engine_value(rows, i);
+      add_value(a, engine_column_name(rows, i), unit_of(rows, a->columns.count), &value);
+    }
+  return a->failed ? -1 : step;
+}
+
 bool answer_run(answer_t *a, engine_t *engine, const char *sql, const store_value_t *values,
                 size_t count) {
   engine_rows_t *rows = engine_query(engine, sql, values, count);
   if (!rows) return false;
-  size_t columns = engine_column_count(rows);
-  int step = 1;
-  for (size_t i = 0; i < columns; i++)
-    answer_column(a, engine_column_name(rows, i));
-  while (!a->failed && (step = engine_step(rows)) > 0)
-    for (size_t i = 0; i < columns; i++) {
-      const store_value_t value = engine_value(rows, i);
-      add_value(a, engine_column_name(rows, i), unit_of(rows, columns), &value);
-    }
+  add_columns(a, rows);
+  int step = add_rows(a, rows, SIZE_MAX);
   engine_rows_end(rows);
+  return step == 0;
+}
+
+bool answer_run_parts(engine_t *engine, const char *sql,
+                      bool (*part)(const answer_t *answer, uint64_t before, void *context),
+                      void *context) {
+  enum { PART_ROWS = 4096 };
+  engine_rows_t *rows = engine_query(engine, sql, NULL, 0);
+  uint64_t before = 0;
+  int step = rows ? 1 : -1;
+  while (step > 0) {
+    answer_t a = {0};
+    add_columns(&a, rows);
+    step = add_rows(&a, rows, PART_ROWS);
+    bool is_wanted = step >= 0 && (answer_rows(&a) || !before);
+    if (is_wanted && !part(&a, before, context)) step = 0;
+    before += answer_rows(&a);
+    answer_free(&a);
+  }
+  if (rows) engine_rows_end(rows);
   return step == 0;
 }
 
@@ -222,19 +252,18 @@ static json_object *cell_json(const answer_cell_t *c) {
   return c->is_integer ? json_object_new_int64(c->integer) : json_object_new_double(c->number);
 }
 
-void answer_print_json(const answer_t *a, const char *name, FILE *out) {
-  json_object *o = json_new_object(), *rows = json_new_array();
+void answer_print_json(const answer_t *a, const char *name, uint64_t before, FILE *out) {
+  if (!before) fprintf(out, "{\"query\":\"%s\",\"rows\":[", name);
   for (size_t row = 0; row < answer_rows(a); row++) {
     json_object *object = json_new_object();
     for (size_t i = 0; i < a->columns.count; i++)
       json_object_object_add(object, a->columns.items[i], cell_json(answer_at(a, row, i)));
-    json_append(rows, object);
+    fprintf(out, "%s%s", before || row ? "," : "", json_print(object, JSON_STYLE));
+    json_object_put(object);
   }
-  json_add_text(o, "query", name);
-  json_add(o, "rows", rows);
-  fprintf(out, "%s\n", json_print(o, JSON_STYLE));
-  json_object_put(o);
 }
+
+void answer_print_json_end(FILE *out) { fputs("]}\n", out); }
 
 static void print_csv_text(const char *text, FILE *out) {
   if (!strpbrk(text, ",\"\r\n")) {
@@ -249,12 +278,12 @@ static void print_csv_text(const char *text, FILE *out) {
   fputc('"', out);
 }
 
-void answer_print_csv(const answer_t *a, FILE *out) {
-  for (size_t i = 0; i < a->columns.count; i++) {
+void answer_print_csv(const answer_t *a, uint64_t before, FILE *out) {
+  for (size_t i = 0; !before && i < a->columns.count; i++) {
     if (i) fputc(',', out);
     print_csv_text(a->columns.items[i], out);
   }
-  fputs("\r\n", out);
+  if (!before) fputs("\r\n", out);
   for (size_t at = 0; at < a->cells.count; at++) {
     const answer_cell_t *c = &a->cells.items[at];
     bool last = (at + 1) % a->columns.count == 0;

@@ -49,11 +49,20 @@ const answer_cell_t *answer_at(const answer_t *answer, size_t row, size_t column
 bool answer_run(answer_t *answer, engine_t *engine, const char *sql, const store_value_t *values,
                 size_t count);
 
+/* The same in parts, of which memory holds one at a time: PART is called with each, at least once,
+ * with the number of rows before it, until it returns false. False: the query failed. */
+bool answer_run_parts(engine_t *engine, const char *sql,
+                      bool (*part)(const answer_t *answer, uint64_t before, void *context),
+                      void *context);
+
 /* Prints a table, with the stack and the function of each row on a second line. WIDTH columns limit
  * names of functions; 0: nothing does. */
 void answer_print_text(const answer_t *answer, unsigned width, FILE *out);
-void answer_print_json(const answer_t *answer, const char *name, FILE *out);
-/* RFC 4180. */
-void answer_print_csv(const answer_t *answer, FILE *out);
+/* An object, of which NAME needs no escapes; in parts, each with the rows before it, whose end
+ * answer_print_json_end prints. */
+void answer_print_json(const answer_t *answer, const char *name, uint64_t before, FILE *out);
+void answer_print_json_end(FILE *out);
+/* RFC 4180; the first part begins with the names of the columns. */
+void answer_print_csv(const answer_t *answer, uint64_t before, FILE *out);
 
 #endif

@@ -45,15 +45,22 @@ typedef struct request {
   bool all, json, csv;
 } request_t;
 
-static void print_answer(const request_t *q, const char *name, const answer_t *answer) {
+/* ANSWER follows BEFORE rows that are printed. */
+static void print_part(const request_t *q, const char *name, const answer_t *answer,
+                       uint64_t before) {
   if (q->json)
-    answer_print_json(answer, name, stdout);
+    answer_print_json(answer, name, before, stdout);
   else if (q->csv)
-    answer_print_csv(answer, stdout);
+    answer_print_csv(answer, before, stdout);
   else if (!answer_rows(answer))
     printf("none\n");
   else
     answer_print_text(answer, terminal_columns(stdout), stdout);
+}
+
+static void print_answer(const request_t *q, const char *name, const answer_t *answer) {
+  print_part(q, name, answer, 0);
+  if (q->json) answer_print_json_end(stdout);
 }
 
 static int failed(store_t *store) {
@@ -114,21 +121,27 @@ static int ready(const request_t *q, store_t *store, const query_t *query, answe
   return CLI_DONE;
 }
 
-static int run_sql(const request_t *q, store_t *store, answer_t *answer) {
+/* Ends the query when nobody reads its answer. */
+static bool print_rows(const answer_t *answer, uint64_t before, void *request) {
+  print_part(request, "sql", answer, before);
+  return fflush(stdout) == 0;
+}
+
+static int run_sql(request_t *q, store_t *store) {
   if (!engine_set_read_only(store_engine(store)) ||
-      !answer_run(answer, store_engine(store), q->sql, NULL, 0))
+      !answer_run_parts(store_engine(store), q->sql, print_rows, q))
     return failed(store);
-  print_answer(q, "sql", answer);
+  if (q->json) answer_print_json_end(stdout);
   return CLI_DONE;
 }
 
-static int run(const request_t *q, const query_t *query) {
+static int run(request_t *q, const query_t *query) {
   char error[STORE_PATH_MAX + 512];
   answer_t answer = {0};
   store_t *store =
       store_open(q->url, false, query ? query->reads : STORE_ALL_MEASURES, error, sizeof error);
   if (!store) return message_fail("%s", error);
-  int status = q->sql  ? run_sql(q, store, &answer)
+  int status = q->sql  ? run_sql(q, store)
                : query ? ready(q, store, query, &answer)
                        : regressions(q, store, &answer);
   answer_free(&answer);
