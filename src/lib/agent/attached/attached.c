@@ -18,6 +18,7 @@
 #include "capture/python/python.h"
 #include "capture/stack.h"
 #include "hook/hook.h"
+#include "hook/internal.h"
 #include "os/linux/loader.h"
 #include "os/os.h"
 #include "record/definitions.h"
@@ -66,6 +67,14 @@ static bool claim_entry(pid_t tid, uint64_t identity, void *control) {
 
 static bool make_tables(void) { return frame_table_init() && stack_table_init(); }
 
+/* What looks for functions in the images: none of them is unloaded meanwhile. */
+static void prepare(void *unused) {
+  (void)unused;
+  capture_python_start(PYTHON_EVENTS_NATIVE);
+  sensor_start();
+  replaced_find_real();
+}
+
 static int stop(attach_block_t *block);
 
 static int start(attach_block_t *block) {
@@ -92,10 +101,8 @@ static int start(attach_block_t *block) {
   writer_process();
   definitions_write_all();
   (void)os_threads(claim_entry, writer_control());
-  capture_python_start(PYTHON_EVENTS_NATIVE);
-  sensor_start();
-  replaced_find_real();
   hook_watch_local();
+  (void)hooks_run_locked(prepare, NULL);
   if (!replaced_install())
     return refuse(block, ENOTSUP, "the program's malloc and free cannot be hooked");
   sensor_hook();

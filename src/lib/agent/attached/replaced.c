@@ -78,6 +78,7 @@ static char *const functions[REPLACED] = {
 
 static sonde_hook_t *hooks[REPLACED];
 static void *originals[REPLACED];
+static uint64_t addresses[REPLACED]; /* of the program's definitions; 0: there is none */
 
 static uint64_t signature(void) {
   uint64_t hash = REPLACED;
@@ -88,6 +89,7 @@ static uint64_t signature(void) {
 }
 
 void replaced_find_real(void) {
+  os_symbols(0, names, addresses, REPLACED);
   unwinders_find_real();
   dlclose_find_real();
   signals_find_real();
@@ -100,10 +102,8 @@ void replaced_find_real(void) {
 bool replaced_install(void) {
   sonde_hook_request_t requests[REPLACED];
   sonde_hook_t *made[REPLACED];
-  uint64_t addresses[REPLACED];
   uint32_t numbers[REPLACED], count = 0;
   if (!gates_prepare(signature())) return false;
-  os_symbols(0, names, addresses, REPLACED);
   for (uint32_t i = 0; i < REPLACED; i++) {
     if (!addresses[i]) continue;
     gate_lead(i, (uint64_t)(uintptr_t)functions[i]);
