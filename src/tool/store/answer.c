@@ -284,7 +284,7 @@ void answer_print_csv(const answer_t *a, uint64_t before, FILE *out) {
     print_csv_text(a->columns.items[i], out);
   }
   if (!before) fputs("\r\n", out);
-  for (size_t at = 0; at < a->cells.count; at++) {
+  for (size_t at = 0; a->columns.count && at < a->cells.count; at++) {
     const answer_cell_t *c = &a->cells.items[at];
     bool last = (at + 1) % a->columns.count == 0;
     if (c->unit == ANSWER_TEXT)

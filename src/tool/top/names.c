@@ -102,8 +102,7 @@ static void add_futex(stack_symbolizer_t *symbolizer, const wait_t *wait, char *
   char variable[64] = "", owner[32] = "";
   if (stack_symbolizer_variable(symbolizer, wait->address, variable, sizeof variable))
     variable[strcspn(variable, "+")] = 0;
-  if (wait->is_mutex && wait->owner)
-    snprintf(owner, sizeof owner, " held by %d", (int)wait->owner);
+  if (wait->is_mutex && wait->owner) snprintf(owner, sizeof owner, " held by %d", (int)wait->owner);
   snprintf(out, size, "%s%s%s", *variable ? " " : "", variable, owner);
 }
 
