@@ -479,6 +479,10 @@ def limits_stop_the_recording_and_not_the_program():
         assert done.returncode == 0 and done.stdout == b"200000\n", done
         missing = blocks_of(path)["missing"]
         assert not missing["skipped_bytes"] and not missing["damaged_chunks"], (limit, missing)
+    cut = pathlib.Path(fresh())
+    cut.write_bytes(pathlib.Path(path).read_bytes()[:-5])
+    damaged = [line for line in sonde("report", cut).splitlines() if line.startswith("  damaged ")]
+    assert "  damaged    1 chunk of the file" in damaged and not [line for line in damaged if " 0 " in line], damaged
     for option in ("--limit", "10"), ("--limit", "64 apples"):
         done = try_sonde("record", *option, "--", "true")
         assert done.returncode == 125 and "at least 1K" in done.stderr, done

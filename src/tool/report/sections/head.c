@@ -29,6 +29,11 @@ static void print_end(const reader_t *reader, FILE *out) {
     fprintf(out, "killed by signal %d", WTERMSIG(status));
 }
 
+static void print_damage(uint64_t count, const char *what, const char *how, FILE *out) {
+  if (count)
+    fprintf(out, "  damaged    %" PRIu64 " %s%s %s\n", count, what, count == 1 ? "" : "s", how);
+}
+
 static void print_missing(const reader_t *reader, FILE *out) {
   const record_header_t *h = reader_header(reader);
   const reader_damage_t *d = reader_damage(reader);
@@ -53,11 +58,9 @@ static void print_missing(const reader_t *reader, FILE *out) {
   if (d->dropped_chunks)
     fprintf(out, "  missing    %" PRIu64 " chunks of events before %.3f s, overwritten (--limit)\n",
             d->dropped_chunks, (double)reader_ns(reader, d->complete_from) / 1e9);
-  if (d->damaged_chunks || d->bad_records || d->missing_chunks)
-    fprintf(out,
-            "  damaged    %" PRIu64 " chunks are damaged, %" PRIu64 " are missing, %" PRIu64
-            " records cannot be decoded\n",
-            d->damaged_chunks, d->missing_chunks, d->bad_records);
+  print_damage(d->damaged_chunks, "chunk", "of the file", out);
+  print_damage(d->missing_chunks, "chunk", "missing", out);
+  print_damage(d->bad_records, "record", "unreadable", out);
   if (d->skipped_bytes)
     fprintf(out, "  damaged    %" PRIu64 " bytes are not chunks, the first at offset %" PRIu64 "\n",
             d->skipped_bytes, d->first_skipped_at);
