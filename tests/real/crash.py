@@ -3,10 +3,11 @@
 """A program that crashes while it is recorded leaves the last stack of every thread, ends as it
 would have ended, and sees nothing of it."""
 import os
+import re
 import resource
 import subprocess
 
-from helpers import WORK, compile_c, needs_agent, record, report, run_cases, source_file
+from helpers import WORK, compile_c, needs_agent, record, report, run_cases, sonde, source_file
 
 # Which frame the crashing thread's stack must hold.
 CASES = {"segv": ("fall_here", 11), "abort": ("abort", 6), "fpe": ("raise", 8), "kill": ("main", 11),
@@ -18,12 +19,12 @@ def _run(how, *options):
     plain = subprocess.run([PROGRAM, how], capture_output=True, timeout=150)
     path, done = record([PROGRAM, how], *options)
     assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout), (how, plain, done)
-    return done, report(path)["crash"]
+    return path, done, report(path)["crash"]
 
 
 def every_thread_has_a_last_stack():
     for how, (function, number) in CASES.items():
-        done, crash = _run(how, "--malloc=malloc")
+        path, done, crash = _run(how, "--malloc=malloc")
         assert done.returncode == -number, (how, done)
         assert crash["signal"] == number, (how, crash)
         stacks = [[f.get("function", "?") for f in t["frames"]] for t in crash["threads"]]
@@ -33,18 +34,23 @@ def every_thread_has_a_last_stack():
                   for s in stacks[1:]]
         wanted = ["wait_here", "wait_here", "compute_here"] + ["main"] * (how == "other")
         assert sorted(filter(None, others)) == sorted(wanted), (how, stacks)
+        if how == "segv":
+            event, = [line for line in sonde("events", path).splitlines() if '"event":"crash",' in line]
+            stack = re.search(r'"stack":(\d+)', event)[1]
+            history = sonde("history", path, f"stack:{stack}").splitlines()
+            assert re.match(rf"thread {crash['threads'][0]['tid']} crashed here$", history[-1]), history
         if how in ("segv", "again", "other"):
             assert crash["address"] == "0x10"
 
 
 def a_handled_crash_is_none():
     for how in "handler", "see":
-        _, crash = _run(how)
+        _, _, crash = _run(how)
         assert "signal" not in crash, (how, crash)
 
 
 def with_other_sensors():
-    _, crash = _run("segv", "--malloc=live", "--sample=99")
+    _, _, crash = _run("segv", "--malloc=live", "--sample=99")
     assert crash["signal"] == 11
 
 

@@ -12,6 +12,7 @@
 #include "cli/common/pager.h"
 #include "cli/common/recording.h"
 #include "cli/verbs.h"
+#include "analysis/crash.h"
 #include "analysis/summary/summary.h"
 #include "reader/body.h"
 #include "reader/merge.h"
@@ -104,6 +105,7 @@ typedef struct stack_events {
   uint64_t counts[KINDS]; /* by event_kind_t; EVENT_EXTENDED: mappings and audited calls */
   uint64_t bytes;         /* allocated */
   uint64_t first, last;   /* ticks */
+  crash_t crash;
 } stack_events_t;
 
 /* The stack of an extended record that begins with it, after COUNT numbers; 0: none. */
@@ -134,18 +136,32 @@ static void count_event(stack_events_t *s, const record_event_t *e) {
   if (e->kind != EVENT_SAMPLE && e->kind != EVENT_EXTENDED) s->bytes += e->size;
 }
 
-static void print_counts(const search_t *s, const stack_events_t *found) {
+/* The last stacks of threads when the program crashed. */
+static bool print_crash(const stack_events_t *found, uint32_t stack) {
+  const crash_t *c = &found->crash;
+  bool any = c->number && c->crashed.stack == stack;
+  if (any) printf("thread %" PRIu64 " crashed here\n", c->crashed.tid);
+  for (size_t i = 0; i < c->count; i++) {
+    if (c->others[i].stack != stack) continue;
+    printf("thread %" PRIu64 " was here when the program crashed\n", c->others[i].tid);
+    any = true;
+  }
+  return any;
+}
+
+static void print_counts(const search_t *s, const stack_events_t *found, uint32_t stack) {
   static const char *const words[KINDS] = {"",       "malloc",  "free",          "realloc",
                                            "calloc", "aligned", "other records", "samples"};
   const char *comma = "";
   char count[24], bytes[24];
+  bool is_of_crash = print_crash(found, stack);
   for (int i = 0; i < KINDS; i++)
     if (found->counts[i]) {
       printf("%s%s %s", comma, report_count(found->counts[i], count), words[i]);
       comma = ", ";
     }
   if (!*comma) {
-    printf("no event has this stack\n");
+    if (!is_of_crash) printf("no event has this stack\n");
     return;
   }
   if (found->bytes) printf(", %s allocated", report_bytes((int64_t)found->bytes, bytes));
@@ -156,9 +172,11 @@ static void print_counts(const search_t *s, const stack_events_t *found) {
 static bool find_stack(search_t *s, uint32_t stack, stack_events_t *found) {
   const record_event_t *e;
   merge_t *merge = merge_open(s->reader);
-  while (merge && (e = merge_next(merge)))
-    if (!(e->kind == EVENT_REALLOC && !e->moment) && stack_of(e) == stack) count_event(found, e);
   bool good = merge != NULL;
+  while (good && (e = merge_next(merge))) {
+    if (!(e->kind == EVENT_REALLOC && !e->moment) && stack_of(e) == stack) count_event(found, e);
+    good = crash_add(&found->crash, e);
+  }
   merge_close(merge);
   return good;
 }
@@ -168,10 +186,14 @@ static int print_stack_events(search_t *s, uint32_t stack) {
   const record_frame_t *frame;
   if (reader_stack(s->reader, stack, &frame, 1) < 0)
     return message_fail("no stack %" PRIu32 " in the recording", stack);
-  if (!is_summary(s->reader) && !find_stack(s, stack, &found)) return message_fail("out of memory");
+  if (!is_summary(s->reader) && !find_stack(s, stack, &found)) {
+    crash_free(&found.crash);
+    return message_fail("out of memory");
+  }
   printf("stack %" PRIu32 "\n", stack);
   print_stack(s, stack);
-  if (!is_summary(s->reader)) print_counts(s, &found);
+  if (!is_summary(s->reader)) print_counts(s, &found, stack);
+  crash_free(&found.crash);
   return CLI_DONE;
 }
 
