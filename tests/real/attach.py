@@ -7,6 +7,8 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
+import types
 
 from helpers import (
     SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs_agent, report, run_cases, skip, try_sonde, until)
@@ -103,6 +105,51 @@ int main(void) {
   if (write(1, "ready\n", 6) != 6) return 1;
   while (read(0, &line, 1) == 1) {
     for (int i = 0; i < 1000; i++) opens();
+    if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return 0;
+}
+"""
+
+# Keeps what it finds at its first work, and calls that each time.
+KEEPS = r"""
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+static void *(*volatile from_slot)(void *, const char *), *(*volatile found)(void *, const char *);
+static int (*volatile opens)(const char *, int, ...);
+int main(void) {
+  char line;
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1) {
+    if (!found) {
+      found = (void *(*)(void *, const char *))dlsym(RTLD_DEFAULT, "dlsym");
+      opens = (int (*)(const char *, int, ...))dlsym(RTLD_DEFAULT, "open");
+      from_slot = dlsym;
+    }
+    if (!found(RTLD_DEFAULT, "getpid") || found(RTLD_DEFAULT, "getpid") != from_slot(RTLD_DEFAULT, "getpid")) return 3;
+    if (close(opens("/dev/null", O_RDONLY)) != 0) return 4;
+    if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return 0;
+}
+"""
+
+FORKS = r"""
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void *volatile block;
+int main(void) {
+  char line;
+  pid_t child = 0;
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1) {
+    if (!child && (child = fork()) == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      for (;;) { block = malloc(10); free(block); usleep(1000); }
+    }
     if (write(1, "done\n", 5) != 5) return 1;
   }
   return 0;
@@ -245,6 +292,58 @@ def an_audit_counts_each_call(folder):
             program.work()
             assert [finding["calls"] for finding in told["findings"]] == [1000], told
         assert program.end() == 0
+
+
+def kept_addresses_of_dlsym_stay_valid(folder):
+    with Program(_compile(KEEPS, "-ldl")) as program:
+        with Attached(program) as attached:
+            program.work()
+            attached.end()
+        program.work()
+        assert program.end() == 0
+
+
+def kept_addresses_of_an_audit_outlive_later_recordings(folder):
+    with Program(_compile(KEEPS, "-ldl")) as program:
+        for options in (("--audit=files",), ("--malloc=all",)):
+            with Attached(program, *options) as attached:
+                program.work()
+                attached.end("audit" if "audit" in options[0] else "malloc", sleeps=True)
+            program.work()
+        assert program.end() == 0
+
+
+def a_child_of_a_fork_is_attached_to(folder):
+    with Program(_compile(FORKS)) as program, Attached(program) as parent:
+        program.work()
+        with open(f"/proc/{program.pid}/task/{program.pid}/children", encoding="utf-8") as file:
+            child = types.SimpleNamespace(pid=int(file.read()))
+        for _ in range(2):
+            with Attached(child) as attached:
+                time.sleep(0.2)
+                told = attached.end(sleeps=True)
+            assert told["allocated"]["blocks"] > 0 and told["unknown_frees"] == 0, told
+        time.sleep(0.1)
+        with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
+            assert file.read().split()[2] in "RS", "the child runs on"
+        parent.end()
+        program.work()
+        assert program.end() == 0
+
+
+def a_refused_recorder_leaves_the_agent_to_the_other(folder):
+    words = ["unshare", "-n", SONDE, "record", "-p"]  # in its own network it cannot ask the first recorder
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
+        skip("a new network namespace needs root")
+    with Program(_compile(COUNTED)) as program, Attached(program) as attached:
+        done = subprocess.run([*words, str(program.pid), "--malloc=all", "-o", f"{folder}/second.sonde"],
+                              check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        assert done.returncode != 0 and "already at work" in done.stderr, done
+        program.work()
+        told = attached.end()
+        program.work()
+        assert program.end() == 0
+    assert told["allocated"]["blocks"] == 42010, told
 
 
 def the_agent_joins_a_recording_from_outside(folder):

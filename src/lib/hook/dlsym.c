@@ -84,7 +84,7 @@ __attribute__((used)) HIDDEN void *hook_dlvsym_lookup(void *handle, const char *
 }
 ENTRY_BEFORE(hook_dlvsym, hook_dlvsym_lookup, hook_dlvsym_next);
 
-const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS] = {
+sonde_hook_request_t dlsym_requests[DLSYM_HOOKS] = {
     {.symbol = "dlsym", .replacement = hook_dlsym, .original = &hook_dlsym_next},
     {.symbol = "dlvsym", .replacement = hook_dlvsym, .original = &hook_dlvsym_next},
 };

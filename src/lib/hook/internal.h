@@ -153,6 +153,8 @@ bool hooks_chain_reaches(const sonde_hook_t *first, const sonde_hook_t *hook);
 void dlopen_start(hooks_t *hooks);
 void dlopen_stop(hooks_t *hooks); /* restores the loader's code */
 bool dlopen_in_force(void);
+/* True if the loader may still call this code although there are no hooks, or read its memory. */
+bool dlopen_may_enter(void);
 /* True once after the loader announced a change while the lock was taken. */
 bool dlopen_take_missed(void);
 void dlopen_catch_up(hooks_t *hooks);
@@ -163,9 +165,11 @@ bool dlopen_take_retry(void);
 void loader_jump_start(hooks_t *hooks, void (*to)(void));
 void loader_jump_stop(hooks_t *hooks);
 bool loader_jump_in_force(void);
+bool loader_jump_is_gone(void); /* the loader's own code is there */
 
-/* hook/dlsym.c: the hooks of dlsym and dlvsym, installed together with the first other hook. */
-extern const sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];
+/* hook/dlsym.c: the hooks of dlsym and dlvsym, installed together with the first other hook. An
+ * attached agent replaces their replacements by gates before that. */
+extern sonde_hook_request_t dlsym_requests[DLSYM_HOOKS];
 
 /* hook/filter.c: adds a hook of OWNER to the resolved symbol FRESH, or to an older symbol of that
  * definition. Returns false on out of memory. */

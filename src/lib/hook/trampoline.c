@@ -61,6 +61,8 @@ trampoline_t *trampoline_find(uint64_t function) {
   }
 }
 
+bool trampoline_exists(void) { return load_relaxed(&used) != 0; }
+
 uint64_t trampoline_thunk(const trampoline_t *trampoline) {
   uint64_t number = (uint64_t)(trampoline - trampolines);
   return trampoline_address(TRAMPOLINE_THUNKS) + number * TRAMPOLINE_THUNK_BYTES;

@@ -141,6 +141,9 @@ trampoline_t *trampoline_new(uint64_t function);
 /* The existing trampoline for FUNCTION, or NULL. */
 trampoline_t *trampoline_find(uint64_t function);
 
+/* True once there is a trampoline: the program may have copied the address of its thunk. */
+bool trampoline_exists(void);
+
 /* The address to call in place of the target. */
 uint64_t trampoline_thunk(const trampoline_t *trampoline);
 

@@ -28,7 +28,8 @@ static inline bool lock_try(lock_t *lock) {
   return true;
 }
 
-/* Takes the lock, after at most PATIENCE_NS (0: no limit). Returns false if it cannot be had. */
+/* Takes the lock, after at most PATIENCE_NS (0: no limit). Returns false if it cannot be had, also
+ * if the thread that holds it has ended. */
 static inline bool lock_take(lock_t *lock, uint64_t patience_ns) {
   uint64_t end = patience_ns ? os_monotonic_ns() + patience_ns : UINT64_MAX;
   while (!lock_try(lock)) {
@@ -39,6 +40,7 @@ static inline bool lock_take(lock_t *lock, uint64_t patience_ns) {
     __atomic_fetch_add(&lock->waiters, 1, __ATOMIC_SEQ_CST);
     (void)os_futex_wait(&lock->owner, owner, LOCK_WAIT_NS);
     __atomic_fetch_sub(&lock->waiters, 1, __ATOMIC_SEQ_CST);
+    if (!os_thread_alive((pid_t)owner) && load_relaxed(&lock->owner) == owner) return false;
   }
   return true;
 }

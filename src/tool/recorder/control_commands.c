@@ -173,10 +173,9 @@ bool control_detach(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "there is no agent that was attached to the program");
     return false;
   }
-  uint32_t mode = load_relaxed(&c->recording->control->mode);
   if (!switch_mode(c, ATTACHED_MODES, 0, 0, reply)) return false;
   c->is_attached = false;
-  bool left = attached_unload(c, mode, &problem);
+  bool left = attached_unload(c, &problem);
   c->passed = -1;
   fprintf(reply, "agent %s\n", left ? "detached" : problem.text);
   return true;

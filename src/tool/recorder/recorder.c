@@ -450,7 +450,7 @@ static bool attach(recorder_t *s, problem_t *problem) {
   if (recording_set_mode(&s->recording, s->options->mode, s->options->sample_bytes) == 0)
     return true;
   problem_t ignored;
-  (void)attached_unload(&s->control, s->options->mode, &ignored);
+  (void)attached_unload(&s->control, &ignored);
   problem_set(problem, "the recording cannot be written");
   return false;
 }
@@ -458,9 +458,8 @@ static bool attach(recorder_t *s, problem_t *problem) {
 static void detach(recorder_t *s) {
   if (!s->control.is_attached || observed_has_ended(s->observed)) return;
   problem_t problem;
-  uint32_t mode = load_relaxed(&s->recording.control->mode);
   (void)recording_set_mode(&s->recording, 0, 0);
-  if (!attached_unload(&s->control, mode, &problem)) message_note("%s", problem.text);
+  if (!attached_unload(&s->control, &problem)) message_note("%s", problem.text);
 }
 
 /* Returns whether the recording is kept. */

@@ -19,6 +19,7 @@
 #include "capture/stack.h"
 #include "hook/hook.h"
 #include "hook/internal.h"
+#include "hook/trampoline.h"
 #include "os/linux/loader.h"
 #include "os/os.h"
 #include "record/definitions.h"
@@ -32,6 +33,7 @@ HIDDEN bool
     agent_calls_back; /* a hooked function of the C library calls no slot of its own image */
 
 static bool is_started;
+static pid_t process; /* of the first start */
 
 void agent_real(const char *const *names, uint64_t *addresses, int count) {
   os_symbols(0, names, addresses, count);
@@ -80,9 +82,10 @@ static int stop(attach_block_t *block);
 static int start(attach_block_t *block) {
   static char path[ATTACH_PATH_MAX];
   memcpy(path, block->path, sizeof path - 1);
-  if (is_started && writer_has_recorder(writer_control()))
+  if (is_started && writer_control() && writer_has_recorder(writer_control()))
     return refuse(block, EBUSY, "the agent is already at work");
-  if (is_started && stop(block) < 0) return -EBUSY; /* its recorder was killed */
+  /* Its recorder was killed, or this is a child that was forked during the recording. */
+  if (is_started && stop(block) < 0) return -EBUSY;
   if (arch_on_valgrind()) return refuse(block, ENOTSUP, "valgrind executes the program");
   if (seccomp_is_unknown())
     return refuse(block, EPERM, "the program has a seccomp filter, which may forbid system calls");
@@ -97,14 +100,17 @@ static int start(attach_block_t *block) {
   if (writer_start(block->settings) != 0)
     return refuse(block, EIO, "the recorder's shared memory cannot be opened");
   is_started = true;
+  if (!process) process = os_pid();
   seccomp_attached();
   writer_process();
   definitions_write_all();
   (void)os_threads(claim_entry, writer_control());
   hook_watch_local();
   (void)hooks_run_locked(prepare, NULL);
-  if (!replaced_install())
+  if (!replaced_install()) {
+    (void)stop(block);
     return refuse(block, ENOTSUP, "the program's malloc and free cannot be hooked");
+  }
   sensor_hook();
   return 0;
 }
@@ -120,8 +126,29 @@ static int stop(attach_block_t *block) {
   sensor_leave();
   if (!writer_leave_program(PATIENCE_NS))
     return refuse(block, EBUSY, "a thread has been in the agent for 5 s");
-  live_table_unmap();
+  /* A forked child has no such memory, and may have its own there. */
+  if (control)
+    live_table_unmap();
+  else
+    live_table_forget();
   is_started = false;
+  return 0;
+}
+
+/* The agent stays, asleep, if anything may lead into it or into its memory again. */
+static int release(attach_block_t *block) {
+  if (is_started) return refuse(block, EBUSY, "it is at work");
+  if (process && process != os_pid())
+    return refuse(block, EBUSY, "the agent stays in the process, asleep: a fork copied it");
+  if (trampoline_exists())
+    return refuse(block, EBUSY,
+                  "the agent stays in the process, asleep: the program may have kept addresses of "
+                  "audited functions; the next recording uses it again");
+  if (dlopen_may_enter())
+    return refuse(block, EBUSY,
+                  "the agent stays in the process, asleep: the loader may still call it; the next "
+                  "recording uses it again");
+  linux_unmap_own();
   return 0;
 }
 
@@ -131,13 +158,12 @@ __attribute__((visibility("default"))) void sonde_attach_run(attach_block_t *blo
     (void)refuse(block, EINVAL, "the command and the agent are of different versions");
   } else if (block->request == ATTACH_START) {
     status = start(block);
-    if (status < 0 && is_started) (void)stop(block);
   } else if (block->request == ATTACH_STOP) {
     status = stop(block);
   } else if (block->request == ATTACH_RELEASE) {
-    status = is_started ? -EBUSY : 0;
-    if (!is_started) linux_unmap_own();
+    status = release(block);
   }
+  linux_attached_thread(0); /* another thread may get its id */
   block->status = status;
   store_release(&block->state, ATTACH_DONE);
 }

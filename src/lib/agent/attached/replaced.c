@@ -12,6 +12,7 @@
 #include "agent/agent.h"
 #include "agent/attached/gates.h"
 #include "hook/hook.h"
+#include "hook/internal.h"
 #include "os/os.h"
 
 #if defined(mmap64) /* musl has one name for both */
@@ -62,7 +63,7 @@ enum {
   REPLACED_TABLE(NUMBER) REPLACED
 #undef NUMBER
 };
-_Static_assert(REPLACED <= GATES_MAX, "one gate each");
+_Static_assert(REPLACED + DLSYM_HOOKS <= GATES_MAX, "one gate each");
 
 static const char *const names[REPLACED] = {
 #define NAME(name) #name,
@@ -81,7 +82,7 @@ static void *originals[REPLACED];
 static uint64_t addresses[REPLACED]; /* of the program's definitions; 0: there is none */
 
 static uint64_t signature(void) {
-  uint64_t hash = REPLACED;
+  uint64_t hash = REPLACED + DLSYM_HOOKS;
   for (uint32_t i = 0; i < REPLACED; i++)
     for (const char *c = names[i]; *c; c++)
       hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
@@ -98,12 +99,23 @@ void replaced_find_real(void) {
   region_find_real();
 }
 
+/* The hooks of dlsym and dlvsym come with the others. Their gates follow those of the table. */
+static void lead_dlsym(void) {
+  static void *own[DLSYM_HOOKS];
+  for (uint32_t i = 0; i < DLSYM_HOOKS; i++) {
+    if (!own[i]) own[i] = dlsym_requests[i].replacement;
+    gate_lead(REPLACED + i, (uint64_t)(uintptr_t)own[i]);
+    dlsym_requests[i].replacement = gate_address(REPLACED + i);
+  }
+}
+
 /* All in one step, so that the images are read once. A C library lacks some. */
 bool replaced_install(void) {
   sonde_hook_request_t requests[REPLACED];
   sonde_hook_t *made[REPLACED];
   uint32_t numbers[REPLACED], count = 0;
   if (!gates_prepare(signature())) return false;
+  lead_dlsym();
   for (uint32_t i = 0; i < REPLACED; i++) {
     if (!addresses[i]) continue;
     gate_lead(i, (uint64_t)(uintptr_t)functions[i]);
@@ -119,6 +131,9 @@ bool replaced_install(void) {
 
 /* A thread that has read a slot just before arrives at its gate, and so at the real function. */
 void replaced_remove(void) {
+  for (uint32_t i = 0; i < DLSYM_HOOKS; i++)
+    if (*dlsym_requests[i].original)
+      gate_lead(REPLACED + i, (uint64_t)(uintptr_t)*dlsym_requests[i].original);
   for (uint32_t i = REPLACED; i-- > 0;)
     if (hooks[i]) gate_lead(i, (uint64_t)(uintptr_t)originals[i]);
   for (uint32_t i = REPLACED; i-- > 0;) {

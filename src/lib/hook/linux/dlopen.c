@@ -41,6 +41,7 @@ typedef struct deferred {
 #define DEFERRED_MAX 32u
 #define ARRAY_MAX    65536u
 static deferred_t deferred[DEFERRED_MAX];
+static bool has_lent_array; /* the loader may read it until the last constructor has returned */
 
 /* The image at START is relocated now: results of earlier searches are invalid. */
 static void search_again(hooks_t *h, uint64_t start) {
@@ -110,6 +111,7 @@ static uint64_t *make_array(deferred_t *p, const import_slots_t *slots, init_t *
   }
   p->array = ring[at].words;
   if (!p->array) return NULL;
+  has_lent_array = true;
   p->array_count = (uint32_t)count;
   p->array[0] = (uint64_t)(uintptr_t)thunk;
   return p->array;
@@ -139,6 +141,13 @@ static bool defer_constructor(hooks_t *h, const import_slots_t *slots) {
   if (patch_word(&h->patcher, entry, p->before, p->ours) == PATCH_DONE) return true;
   p->entry = 0;
   return false;
+}
+
+bool dlopen_may_enter(void) {
+  bool may = has_lent_array || !loader_jump_is_gone();
+  for (uint32_t i = 0; i < DEFERRED_MAX; i++)
+    may |= deferred[i].entry != 0;
+  return may;
 }
 
 /* ---- notifications of the loader ------------------------------------------------------------ */

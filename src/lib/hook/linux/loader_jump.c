@@ -11,6 +11,8 @@
 #include "base/bits.h"
 #include "hook/internal.h"
 
+#define PAUSE_NS 1000000u
+
 static struct {
   uint64_t address; /* of the first changed word; 0: not changed */
   uint64_t before[2], ours[2];
@@ -18,7 +20,8 @@ static struct {
 
 #if defined(__x86_64__)
 
-#define JUMP_BYTES 14u
+#define JUMP_BYTES  14u
+#define FIRST_BYTES 1u /* `ret` */
 
 /* The length of the assembler's padding instruction at CODE; 0: it is not one. */
 static uint32_t nop_length(const uint8_t *code, uint32_t size) {
@@ -50,9 +53,10 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
 
 #else
 
-#define RET   0xd65f03c0u
-#define BTI_C 0xd503245fu
-#define REACH (INT64_C(128) << 20)
+#define RET         0xd65f03c0u
+#define BTI_C       0xd503245fu
+#define REACH       (INT64_C(128) << 20)
+#define FIRST_BYTES 8u /* one store replaces the branch, which has no target behind it */
 
 /* Expects `ret`, possibly behind `bti c`; makes `b`. */
 static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
@@ -72,6 +76,19 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
 }
 #endif
 
+/* A thread that has fetched the jump still reads its target, the bytes behind it. So these are
+ * restored when every thread is past the jump. Without membarrier(2) a pause must do: the thread is
+ * inside one instruction. */
+static void restore(uint64_t *code, const uint64_t to[2]) {
+  const uint32_t never = 0;
+  uint64_t first = load_relaxed(&code[0]);
+  __builtin_memcpy(&first, to, FIRST_BYTES);
+  store_release(&code[0], first);
+  if (first != to[0] && !os_sync_code()) (void)os_futex_wait(&never, 0, PAUSE_NS);
+  store_release(&code[0], to[0]);
+  store_release(&code[1], to[1]);
+}
+
 /* Writes both words; the entered one last, or first when the jump is removed. */
 static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2]) {
   uint64_t *code = (uint64_t *)(uintptr_t)jump.address;
@@ -80,8 +97,7 @@ static bool write_code(hooks_t *h, const uint64_t from[2], const uint64_t to[2])
     store_release(&code[1], to[1]);
     store_release(&code[0], to[0]);
   } else if (done && load_relaxed(&code[0]) == from[0]) {
-    store_release(&code[0], to[0]);
-    store_release(&code[1], to[1]);
+    restore(code, to);
   } else {
     done = false;
   }
@@ -94,8 +110,14 @@ bool loader_jump_in_force(void) {
   return jump.address && load_relaxed((const uint64_t *)(uintptr_t)jump.address) == jump.ours[0];
 }
 
+bool loader_jump_is_gone(void) {
+  const uint64_t *code = (const uint64_t *)(uintptr_t)jump.address;
+  return !code ||
+         (load_relaxed(&code[0]) == jump.before[0] && load_relaxed(&code[1]) == jump.before[1]);
+}
+
 void loader_jump_start(hooks_t *h, void (*to)(void)) {
-  if (loader_jump_in_force()) return;
+  if (!loader_jump_is_gone()) return;
   uint64_t address = os_loader_breakpoint();
   uint8_t code[24];
   jump.address = 0;
@@ -105,5 +127,5 @@ void loader_jump_start(hooks_t *h, void (*to)(void)) {
 
 void loader_jump_stop(hooks_t *h) {
   if (loader_jump_in_force()) (void)write_code(h, jump.ours, jump.before);
-  jump.address = 0;
+  if (loader_jump_is_gone()) jump.address = 0;
 }

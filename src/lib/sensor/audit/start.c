@@ -139,7 +139,7 @@ static void hook(shm_control_t *control) {
 /* Thunks that the program has copied lead to the functions themselves. */
 static void leave_program(shm_control_t *control) {
   if (state != RECORDERS_AUDIT) return;
-  store_release(&control->audit.ready, 0u);
+  if (control) store_release(&control->audit.ready, 0u); /* a forked child has none */
   audit_hooks_remove();
   state = NO_AUDIT;
 }

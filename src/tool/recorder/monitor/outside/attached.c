@@ -32,9 +32,10 @@ typedef struct work {
 
 static bool load(attach_t *attach, const char *agent, const char *settings, problem_t *problem) {
   problem_t ignored;
-  if (!attach_load(attach, agent, NULL, problem)) return false;
+  bool is_new;
+  if (!attach_load(attach, agent, &is_new, problem)) return false;
   if (attach_run(attach, ATTACH_START, settings, START_LIMIT_MS, problem)) return true;
-  (void)attach_unload(attach, LEAVE_MS, &ignored);
+  if (is_new) (void)attach_unload(attach, LEAVE_MS, &ignored); /* another recorder may use it */
   return false;
 }
 
@@ -43,18 +44,6 @@ static bool unload(attach_t *attach, const char *agent, const char *settings, pr
   return attach_find(attach, agent, problem) &&
          attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, problem) &&
          attach_unload(attach, LEAVE_MS, problem);
-}
-
-/* The program may have copied addresses of thunks, which are code of the agent (hook/trampoline.h).
- */
-static bool put_to_sleep(attach_t *attach, const char *agent, const char *settings,
-                         problem_t *problem) {
-  (void)settings;
-  if (attach_find(attach, agent, problem) &&
-      attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, problem))
-    problem_set(problem, "the agent stays in the process, asleep: the program may have kept "
-                         "addresses of audited functions; the next recording uses it again");
-  return false;
 }
 
 static void *work(void *argument) {
@@ -93,8 +82,7 @@ bool attached_load(control_t *control, const char *settings, problem_t *problem)
   return run(control, &w);
 }
 
-bool attached_unload(control_t *control, uint32_t mode, problem_t *problem) {
-  work_t w = {
-      .pid = control->pid, .step = mode & RECORD_AUDIT ? put_to_sleep : unload, .problem = problem};
+bool attached_unload(control_t *control, problem_t *problem) {
+  work_t w = {.pid = control->pid, .step = unload, .problem = problem};
   return run(control, &w);
 }

@@ -18,8 +18,7 @@
 /* Loads the agent into the process of CONTROL with SETTINGS. False with PROBLEM. */
 bool attached_load(control_t *control, const char *settings, problem_t *problem);
 
-/* Makes the agent leave that recorded MODE. False with PROBLEM if it is still mapped: asleep, or
- * not stopped. */
-bool attached_unload(control_t *control, uint32_t mode, problem_t *problem);
+/* Makes the agent leave. False with PROBLEM if it is still mapped: asleep, or not stopped. */
+bool attached_unload(control_t *control, problem_t *problem);
 
 #endif
