@@ -26,6 +26,7 @@
 #include "arch/arch.h"
 #include "base/bits.h"
 #include "os/linux/internal.h"
+#include "os/lock.h"
 #include "os/os.h"
 #include "skip.h"
 
@@ -255,6 +256,37 @@ static void threads_and_futexes(void **state) {
   assert_int_equal(os_futex_wake(&word, 1), 0);
 }
 
+typedef struct locked {
+  lock_t lock;
+  uint32_t releases;
+} locked_t;
+
+static void *takes_a_lock(void *context) {
+  locked_t *l = context;
+  bool taken = lock_take(&l->lock, 0);
+  if (load_acquire(&l->releases)) {
+    usleep(50000);
+    lock_release(&l->lock);
+  }
+  return taken ? l : NULL;
+}
+
+/* Waits longer than one look at the owner takes, but not for one that has ended. */
+static void a_lock_is_waited_for_while_its_owner_lives(void **state) {
+  (void)state;
+  for (uint32_t releases = 0; releases < 2; releases++) {
+    locked_t l = {.releases = releases};
+    pthread_t thread;
+    void *taken;
+    assert_int_equal(pthread_create(&thread, NULL, takes_a_lock, &l), 0);
+    while (!load_acquire(&l.lock.process))
+      usleep(100);
+    assert_int_equal(lock_take(&l.lock, 0), releases);
+    assert_int_equal(pthread_join(thread, &taken), 0);
+    assert_ptr_equal(taken, &l);
+  }
+}
+
 static void time_is_the_monotonic_clock(void **state) {
   (void)state;
   for (int i = 0; i < 1000; i++) {
@@ -447,6 +479,7 @@ int main(void) {
       cmocka_unit_test(maps_are_zeroed_and_wiped_in_children),
       cmocka_unit_test(memory_near_code),
       cmocka_unit_test(threads_and_futexes),
+      cmocka_unit_test(a_lock_is_waited_for_while_its_owner_lives),
       cmocka_unit_test(time_is_the_monotonic_clock),
       cmocka_unit_test(files),
       cmocka_unit_test(registers_of_a_context),
