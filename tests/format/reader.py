@@ -312,7 +312,7 @@ class Recording:
              "<HHIQIIIIQQQQQIIIIQQQ", data, 8)
         assert self.version == 0 and self.features & ~1 == 0 and order == 0x01020304
         self.frames, self.nodes, self.threads, self.images = {}, {}, {}, {}
-        self.chains, self.merged, self.calls = {}, {}, set()
+        self.chains, self.merged, self.frames_of_calls = {}, {}, set()
         self.loads = []
         self.arguments, self.chunks, self.stalls = [], {}, {}
         self.walls, self.waits, self.wall_sums = [], [], {}
@@ -369,13 +369,13 @@ class Recording:
                 number, *rest = (body.varint() for _ in range(4 if kind == 7 else 3))
                 (self.chains if kind == 7 else self.merged)[number] = rest
             elif kind == 9:
-                self.calls.add(body.varint())
+                self.frames_of_calls.add(body.varint())
 
     def stack(self, node):
         pcs, (node, chain) = [], self.merged.get(node, (node, 0))
         while node:
             node, frame = self.nodes[node]
-            ends = frame not in self.calls or not chain
+            ends = frame not in self.frames_of_calls or not chain
             while not ends:
                 chain, python, ends = self.chains[chain]
                 if python:

@@ -202,7 +202,7 @@ def the_recording_ends_by_a_signal_or_with_the_process():
                 assert recorder.returncode == 0, (end, recorder.returncode, said)
             assert "recorded to" in said, said
             head = sonde("report", path).splitlines()[2]
-            assert ("ran on" in head) == bool(end), (end, head)
+            assert ("still ran" in head) == bool(end), (end, head)
             assert running.process.poll() is None or not end
             assert report(path)["finished"]
 
@@ -228,7 +228,7 @@ def a_request_ends_the_recording():
             _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
             assert recorder.returncode == 0 and "recorded to" in said, (recorder.returncode, said)
         assert running.process.poll() is None
-        assert "ran on" in sonde("report", path).splitlines()[2]
+        assert "still ran" in sonde("report", path).splitlines()[2]
 
 
 def the_recording_is_named_after_the_program(folder):

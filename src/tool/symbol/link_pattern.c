@@ -365,7 +365,7 @@ static bool is_of_c(const name_t *n, size_t size) {
 static void put_glob(buffer_t *b, const char *glob, size_t size) {
   size_t library = library_size(glob, size), rest = size - library;
   const char *text = glob + library;
-  bool is_method = size > 1 && strchr("-+", *glob) && glob[1] == '[';
+  bool is_method = size > 1 && strchr("-+*?", *glob) && glob[1] == '[';
   name_t name = {.prefix = glob,
                  .prefix_size = (int)library,
                  .may_be_local = !library || glob[library - 1] == '!'};
