@@ -277,7 +277,9 @@ static bool complete(parsed_t *p) {
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
-  o->trace_waits = traces_program(o) && !p->no_waits;
+  /* They read stacks of waiting threads from outside, where a traced call hides its caller. */
+  bool reads_waits = o->mode & RECORD_STALLS || o->wall_hz;
+  o->trace_waits = traces_program(o) && !p->no_waits && !reads_waits;
   return complete_audit(p);
 }
 
