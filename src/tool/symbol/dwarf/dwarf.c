@@ -8,6 +8,8 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <errno.h>
+#include <gelf.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,6 +83,28 @@ static bool list_units(debug_info_t *info) {
   return true;
 }
 
+/* libdw goes on without a compressed section that it cannot decompress; then names or lines would
+ * be missing. Without .debug_info it opens nothing. Whether it was memory that it lacked is seen
+ * when a section is tried again. IS_OPEN: libdw has opened ELF. */
+static bool lacks_memory(Elf *elf, bool is_open) {
+  static const char needed[] = " .debug_info .debug_abbrev .debug_line .debug_line_str .debug_str "
+                               ".debug_str_offsets .debug_addr .debug_ranges .debug_rnglists ";
+  size_t strings;
+  GElf_Shdr header;
+  if (!elf || elf_getshdrstrndx(elf, &strings) != 0) return false;
+  for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
+    if (!gelf_getshdr(s, &header) || !(header.sh_flags & SHF_COMPRESSED)) continue;
+    const char *name = elf_strptr(elf, strings, header.sh_name);
+    char word[32];
+    snprintf(word, sizeof word, " %.28s ", name ? name : "");
+    if (!name || !strstr(needed, word)) continue;
+    errno = 0;
+    int status = elf_compress(s, 0, 0);
+    if (status < 0 ? errno == ENOMEM : is_open) return true;
+  }
+  return false;
+}
+
 /* Takes ownership of DWARF, and of ELF if it is not NULL, also on failure. */
 static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
   debug_info_t *info = dwarf ? calloc(1, sizeof *info) : NULL;
@@ -90,6 +114,7 @@ static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
     return NULL;
   }
   dwarf_new_oom_handler(dwarf, dwarf_out_of_memory);
+  if (lacks_memory(dwarf_getelf(dwarf), true)) dwarf_out_of_memory();
   *info = (debug_info_t){.dwarf = dwarf, .elf = elf, .code = code};
   if (list_units(info) && info->unit_count) return info;
   debug_info_close(info);
@@ -97,7 +122,13 @@ static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
 }
 
 debug_info_t *debug_info_open(int fd, code_range_t code) {
-  return open_dwarf(dwarf_begin(fd, DWARF_C_READ), NULL, code);
+  Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
+  if (!dwarf) {
+    Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+    if (lacks_memory(elf, false)) dwarf_out_of_memory();
+    elf_end(elf);
+  }
+  return open_dwarf(dwarf, NULL, code);
 }
 
 debug_info_t *debug_info_open_bytes(const uint8_t *bytes, size_t size, code_range_t code) {
