@@ -22,10 +22,10 @@ static uint8_t bytes[256];
 static char error[512];
 
 static reply_verdict_t judge(push_protocol_t protocol, long status, const void *body, size_t size) {
-  static const char *secrets[] = {"s3cr3t"};
+  static const char *secrets[] = {"s3cr3t", "Bearer t0p-s3kret", "team 1"};
   push_target_t target = {.protocol = protocol};
   target.secrets.items = secrets;
-  target.secrets.count = 1;
+  target.secrets.count = sizeof secrets / sizeof *secrets;
   reply.status = status;
   reply.body_size = size;
   reply.body = bytes;
@@ -65,6 +65,10 @@ static void only_harmless_text_is_quoted(void **state) {
   assert_string_equal(error, "HTTP status 400: too old");
   judge(PUSH_OTLP, 400, "got s3cr3t", 10);
   assert_string_equal(error, "HTTP status 400");
+  judge(PUSH_OTLP, 400, "no token t0p-s3kret", 19);
+  assert_string_equal(error, "HTTP status 400");
+  judge(PUSH_OTLP, 400, "1 label is too long", 19);
+  assert_string_equal(error, "HTTP status 400: 1 label is too long");
   judge(PUSH_OTLP, 400, "first\nthen s3cr3t", 17);
   assert_string_equal(error, "HTTP status 400");
   judge(PUSH_OTLP, 400, "\x1b[2J", 4);
@@ -103,7 +107,8 @@ static void pauses_double_up_to_half_a_minute(void **state) {
   for (unsigned i = 0; i < 7; i++) {
     assert_true(fabs(push_pause_s(i + 2, -1, 0) - expected[i]) < 1e-9);
     assert_true(fabs(push_pause_s(i + 2, -1, 1) - expected[i] / 2) < 1e-9);
-    assert_true(fabs(push_pause_s(i + 2, 12.5, 0.3) - 12.5) < 1e-9);
+    assert_true(fabs(push_pause_s(i + 2, 40.5, 0.3) - 40.5) < 1e-9);
+    assert_true(fabs(push_pause_s(i + 2, 0, 0) - expected[i]) < 1e-9);
   }
   assert_true(fabs(push_pause_s(1000000, -1, 0) - 30) < 1e-9);
 }

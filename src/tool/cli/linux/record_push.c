@@ -21,8 +21,13 @@ static void push_at_end(void *context, const char *path) {
     (void)message_fail("%s", error);
     return;
   }
+  sigset_t both;
+  sigemptyset(&both);
+  sigaddset(&both, SIGINT);
+  sigaddset(&both, SIGTERM);
   (void)signal(SIGINT, SIG_DFL);
   (void)signal(SIGTERM, SIG_DFL);
+  sigprocmask(SIG_UNBLOCK, &both, NULL);
   if (push_recording_file(push, &input, &counts) == PUSH_DONE)
     message_note("pushed %" PRIu64 " profile%s to %s", counts.profiles,
                  counts.profiles == 1 ? "" : "s", target->host);

@@ -41,10 +41,10 @@ static void sleep_s(double seconds) {
 
 double push_pause_s(unsigned attempt, double asked_s, double chance) {
   enum { LONGEST_S = 30, DOUBLINGS_MAX = 5 };
-  if (asked_s >= 0) return asked_s;
   unsigned doublings = attempt > 2 ? attempt - 2 : 0;
   double pause = doublings < DOUBLINGS_MAX ? (double)(1u << doublings) : LONGEST_S;
-  return pause * (1 - chance / 2);
+  pause *= 1 - chance / 2;
+  return asked_s > pause ? asked_s : pause; /* a server may ask for no pause at all */
 }
 
 /* Different processes that a server refused at the same time come back at different times. */

@@ -41,9 +41,9 @@ push_result_t push_recording(push_t *push, reader_t *reader, frame_names_t *name
  * the name of the program, as OpenTelemetry's conventions say. */
 void push_service(const push_target_t *target, const reader_t *reader, char *out, size_t out_size);
 
-/* The pause before try number ATTEMPT (2, 3, …) of a request: what the server asks for (ASKED_S,
- * negative: nothing), or one that doubles from a second to half a minute, of which CHANCE, from 0
- * to 1, takes up to a half. */
+/* The pause before try number ATTEMPT (2, 3, …) of a request. It doubles from a second to half a
+ * minute; CHANCE, from 0 to 1, takes up to a half of it. A server may ask for a longer one,
+ * ASKED_S; negative: it does not. */
 double push_pause_s(unsigned attempt, double asked_s, double chance);
 
 #endif

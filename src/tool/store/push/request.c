@@ -162,8 +162,11 @@ static void quote(const push_target_t *target, const char *text, char *out, size
   snprintf(out, out_size, "%.*s", (int)size, text);
   for (char *c = out; *c; c++)
     if ((unsigned char)*c < ' ' || (unsigned char)*c >= 127) *out = 0;
-  for (size_t i = 0; i < target->secrets.count; i++)
-    if (strstr(text, target->secrets.items[i])) *out = 0;
+  for (size_t i = 0; i < target->secrets.count; i++) {
+    const char *secret = target->secrets.items[i], *space = strrchr(secret, ' ');
+    if (space && strlen(space) > 8) secret = space + 1; /* behind "Bearer" */
+    if (strstr(text, secret)) *out = 0;
+  }
 }
 
 static void explain(const push_target_t *target, const http_reply_t *r, char *error,
