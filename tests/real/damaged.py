@@ -169,11 +169,13 @@ def limits_of_memory(folder):
     if SANITIZED:
         skip("a sanitizer reserves terabytes")
     path = folder / "run.sonde"
+    own = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"))  # other tests change the shared one meanwhile
     try_sonde("record", "--malloc", "--sample", "-o", path, "--", "perl", "-e", 'my %h; $h{$_} = "x$_" for 1..3000')
-    whole, refusals = try_sonde("report", "--json", path).stdout, 0
+    whole, refusals = try_sonde("report", "--json", path, env=own).stdout, 0
     for megabytes in 60, 70, 80, 100, 200, 500, 2000, 4000:
         limits = (megabytes << 20, megabytes << 20)
-        run = try_sonde("report", "--json", path, preexec_fn=lambda both=limits: resource.setrlimit(resource.RLIMIT_AS, both))
+        run = try_sonde("report", "--json", path, env=own,
+                        preexec_fn=lambda both=limits: resource.setrlimit(resource.RLIMIT_AS, both))
         refusals += run.returncode != 0
         assert run.returncode in (0, 2, 127), (megabytes, run)  # 127: the loader's
         assert run.stderr if run.returncode else run.stdout == whole, (megabytes, run)
