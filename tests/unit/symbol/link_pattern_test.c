@@ -139,8 +139,9 @@ static void names_of_reports_select(void **state) {
 
 static void others_are_copied(void **state) {
   (void)state;
-  static const char *const same[] = {"_dl_*", "-[Account *]", "*[*]", "?[Account *]", "*",  "",
-                                     "a::",   "gzip!+0x4290", "!*", "libssl*:_ZN3netE,-[A *]"};
+  static const char *const same[] = {
+      "_dl_*", "-[Account *]", "*[*]",         "?[Account *]", "*",
+      "",      "a::",          "gzip!+0x4290", "!*",           "libssl*:_ZN3netE,-[A *]"};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     char list[64];
     assert_true(link_pattern(same[i], list, sizeof list));
