@@ -12,6 +12,8 @@ pkgs.stdenv.mkDerivation {
   cmakeFlags = [ "-DBUILD_TESTING=OFF" ];
   # The archive is one object made with objcopy. The agent calls nothing of libc, so no checked forms either.
   hardeningDisable = [ "fortify" "stackprotector" ];
+  # libcurl is loaded at run time, by `sonde push` and for ClickHouse.
+  postFixup = "patchelf --add-rpath ${pkgs.lib.makeLibraryPath [ pkgs.curl ]} $out/bin/sonde";
   outputs = [ "out" "man" "doc" ];
 
   meta = with pkgs.lib; {

@@ -6,11 +6,12 @@ import gzip
 import json
 import os
 import ssl
+import subprocess
 import sys
 import time
 
-from helpers import (compile_c, fresh, free_port, needs, needs_agent, output_of, record, report, run_cases, try_sonde,
-                     write)
+from helpers import (SONDE, compile_c, fresh, free_port, needs, needs_agent, output_of, record, report, run_cases,
+                     skip_part, try_sonde, write)
 from shared.profiles import Otlp, read_pprof, read_series
 from shared.receiver import Receiver, environment
 
@@ -284,6 +285,20 @@ def credentials_arrive_and_are_never_printed(folder):
     server = Receiver()
     _pushed(server.url("pyroscope+"), env=environment(OTEL_EXPORTER_OTLP_HEADERS=f"authorization={secret}"))
     assert "authorization" not in {name.lower() for name in server.requests[0][1]}, "of OTLP only"
+
+
+def libcurl_is_loaded_by_a_push_alone():
+    """No other command pays for it and its libraries, and without it a push says so."""
+    assert "libcurl" not in output_of("ldd", SONDE)
+    found = [line.split()[-1] for line in output_of("/sbin/ldconfig", "-p").splitlines() if "libcurl" in line]
+    hide = "".join(f"mount --bind /dev/null {path} && " for path in found)
+    words = ["unshare", "-m", "sh", "-c", f'{hide} exec "$@"', "sh"]
+    if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL).returncode:
+        skip_part("a push without libcurl", "no mount namespace can be made")
+        return
+    done = subprocess.run([*words, SONDE, "push", "--to", "http://localhost:1", _recording()], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 2 and done.stderr == "sonde push: libcurl is not installed (libcurl.so.4)\n", done
 
 
 def wrong_use_is_one_line(folder):

@@ -1,7 +1,13 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * libcurl is loaded by the first request. It brings some thirty libraries with it, which would cost
+ * every other command 5 ms.
+ */
 #include "store/http.h"
 
+#define CURL_DISABLE_TYPECHECK /* its macros know only the functions themselves */
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +22,50 @@ struct http {
   CURL *curl;
 };
 
+/* ---- the library -------------------------------------------------------------------------- */
+
+/* X(field, function) */
+#define CURL_FUNCTIONS(X)                                                                          \
+  X(start, curl_global_init)                                                                       \
+  X(end, curl_global_cleanup)                                                                      \
+  X(open, curl_easy_init)                                                                          \
+  X(close, curl_easy_cleanup)                                                                      \
+  X(reset, curl_easy_reset)                                                                        \
+  X(set, curl_easy_setopt)                                                                         \
+  X(perform, curl_easy_perform)                                                                    \
+  X(get, curl_easy_getinfo)                                                                        \
+  X(explain, curl_easy_strerror)                                                                   \
+  X(list_add, curl_slist_append)                                                                   \
+  X(list_free, curl_slist_free_all)                                                                \
+  X(date, curl_getdate)
+
+static struct {
+#define CURL_FIELD(field, function) __typeof__(&function) field;
+  CURL_FUNCTIONS(CURL_FIELD)
+#undef CURL_FIELD
+} api;
+
+/* Debian has a library for each of two TLS libraries; either does. */
+static bool load(void) {
+  static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+  static void *library;
+  for (size_t i = 0; !library && i < sizeof names / sizeof *names; i++)
+    library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+  if (!library) return false;
+#define CURL_LOAD(field, function)                                                                 \
+  if (!(*(void **)&api.field = dlsym(library, #function))) return false;
+  CURL_FUNCTIONS(CURL_LOAD)
+#undef CURL_LOAD
+  return true;
+}
+
 http_t *http_new(char *error, size_t error_size) {
+  if (!load()) {
+    snprintf(error, error_size, "libcurl is not installed (libcurl.so.4)");
+    return NULL;
+  }
   http_t *h = calloc(1, sizeof *h);
-  if (h && curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK) h->curl = curl_easy_init();
+  if (h && api.start(CURL_GLOBAL_DEFAULT) == CURLE_OK) h->curl = api.open();
   if (h && h->curl) return h;
   free(h);
   snprintf(error, error_size, "libcurl cannot be started");
@@ -27,8 +74,8 @@ http_t *http_new(char *error, size_t error_size) {
 
 void http_free(http_t *h) {
   if (!h) return;
-  curl_easy_cleanup(h->curl);
-  curl_global_cleanup();
+  api.close(h->curl);
+  api.end();
   free(h);
 }
 
@@ -71,7 +118,7 @@ static double seconds_of(const char *value) {
   char *end;
   long seconds = strtol(value, &end, 10);
   if (end != value) return seconds >= 0 ? (double)seconds : -1;
-  time_t date = curl_getdate(value, NULL), now = time(NULL);
+  time_t date = api.date(value, NULL), now = time(NULL);
   return date == -1 ? -1 : date > now ? (double)(date - now) : 0;
 }
 
@@ -103,17 +150,17 @@ static bool is_permanent(CURLcode code) {
 
 static bool only_http(CURL *curl) {
 #if LIBCURL_VERSION_NUM >= 0x075500
-  return curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
+  return api.set(curl, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK;
 #else
-  return curl_easy_setopt(curl, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS) == CURLE_OK;
+  return api.set(curl, CURLOPT_PROTOCOLS, CURLPROTO_HTTP | CURLPROTO_HTTPS) == CURLE_OK;
 #endif
 }
 
 static bool set_options(CURL *curl, const http_request_t *q, struct curl_slist *headers,
                         transfer_t *transfer, char *error) {
-  curl_easy_reset(curl);
+  api.reset(curl);
 #define SET(option, value)                                                                         \
-  if (curl_easy_setopt(curl, (option), (value)) != CURLE_OK) return false
+  if (api.set(curl, (option), (value)) != CURLE_OK) return false
   SET(CURLOPT_ERRORBUFFER, error);
   SET(CURLOPT_URL, q->url);
   SET(CURLOPT_HTTPHEADER, headers);
@@ -135,10 +182,10 @@ static bool set_options(CURL *curl, const http_request_t *q, struct curl_slist *
 
 /* NULL: out of memory. "Expect: 100-continue" would cost a second where a server ignores it. */
 static struct curl_slist *list_of(const char *const *headers) {
-  struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+  struct curl_slist *list = api.list_add(NULL, "Expect:");
   for (; list && *headers; headers++) {
-    struct curl_slist *longer = curl_slist_append(list, *headers);
-    if (!longer) curl_slist_free_all(list);
+    struct curl_slist *longer = api.list_add(list, *headers);
+    if (!longer) api.list_free(list);
     list = longer;
   }
   return list;
@@ -154,16 +201,16 @@ void http_post(http_t *h, const http_request_t *request, http_reply_t *reply) {
   reply->wait_s = -1;
   reply->grpc_status = -1;
   CURLcode code = headers && set_options(h->curl, request, headers, &transfer, error)
-                      ? curl_easy_perform(h->curl)
+                      ? api.perform(h->curl)
                       : CURLE_OUT_OF_MEMORY;
   if (code == CURLE_OK)
-    (void)curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &reply->status);
+    (void)api.get(h->curl, CURLINFO_RESPONSE_CODE, &reply->status);
   else
-    snprintf(reply->error, sizeof reply->error, "%s", *error ? error : curl_easy_strerror(code));
+    snprintf(reply->error, sizeof reply->error, "%s", *error ? error : api.explain(code));
   reply->is_permanent = code != CURLE_OK && is_permanent(code);
   if (ARRAY_RESERVE(reply->body, reply->body_size + 1, reply->body_capacity))
     reply->body[reply->body_size] = 0;
   else
     reply->status = 0;
-  curl_slist_free_all(headers);
+  api.list_free(headers);
 }
