@@ -107,6 +107,13 @@ def what_does_not_exit_is_not_searched():
     assert try_sonde("record", "--leaks", "--malloc=sample:512K", "--", program, "return").returncode == 125
 
 
+def a_result_that_cannot_be_written_is_told_of():
+    program = next(_programs())
+    path, done = record(["sh", "-c", f"sleep 2; exec {program} return"], "--leaks", "--keep-free", "100000G", text=True)
+    assert done.returncode == 0 and f"search for leaks cannot be written to '{path}'" in done.stderr, done
+    assert "sonde leaks" not in done.stderr and try_sonde("leaks", path).returncode == 2, done
+
+
 def the_gate_and_the_report_tell_of_it():
     program = next(_programs())
     path, _ = record([program, "return"], "--leaks")

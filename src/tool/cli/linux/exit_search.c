@@ -17,45 +17,55 @@ static int add_record(void *context, extended_subtype_t subtype, const uint64_t 
   return recording_add_numbers(context, subtype, numbers, count);
 }
 
-static bool collect(leaks_at_end_t *end, reader_t *reader) {
+/* Sends the live blocks to the copy. 0, or a negative SONDE_E…; SONDE_ENOTFOUND: they are unknown.
+ */
+static int collect(leaks_at_end_t *end, reader_t *reader) {
   replay_t replay;
   leaks_exchange_t *x = end->leaks.exchange;
   const replay_options_t window = {.to_ns = end->time_ns};
-  if (replay_run(&replay, reader, &window) < 0) return false;
+  int status = replay_run(&replay, reader, &window);
+  if (status < 0) return status;
   x->late = leaks_has_unrecorded(&replay);
-  bool good = leaks_log_is_complete(&replay);
-  if (!good) end->result = LEAKS_NO_BLOCKS;
-  good = good && leaks_collect(&end->leaks, &replay) == 0 && leaks_send(&end->leaks) == 0;
+  status = leaks_log_is_complete(&replay) ? leaks_collect(&end->leaks, &replay) : SONDE_ENOTFOUND;
+  if (status == 0) status = leaks_send(&end->leaks);
   replay_free(&replay);
-  return good;
+  return status;
 }
 
 static void search(leaks_at_end_t *end, const char *path) {
   reader_t *reader = recording_open(path);
   if (!reader) return;
   end->time_ns = reader_ns(reader, end->leaks.exchange->time);
-  if (collect(end, reader)) {
-    if (!leaks_client_search(end->leaks.exchange, 0))
-      end->error = end->leaks.exchange->error;
-    else if (leaks_receive(&end->leaks) == 0)
-      end->result = LEAKS_SEARCHED;
-  }
+  int status = collect(end, reader);
+  if (status == SONDE_ENOTFOUND)
+    end->result = LEAKS_NO_BLOCKS;
+  else if (status < 0)
+    end->error = status;
+  else if (!leaks_client_search(end->leaks.exchange, 0))
+    end->error = end->leaks.exchange->error;
+  else if ((end->error = leaks_receive(&end->leaks)) == 0)
+    end->result = LEAKS_SEARCHED;
   reader_close(reader);
 }
 
-static void note(const leaks_at_end_t *end, const char *path) {
+/* IS_KEPT: the recording has the result. */
+static void note(const leaks_at_end_t *end, const char *path, bool is_kept) {
   char a[24], b[24];
+  const leaks_t *l = &end->leaks;
+  if (!is_kept) message_note("the result of the search for leaks cannot be written to '%s'", path);
   if (end->result == LEAKS_NO_EXIT)
     message_note("leaks were not searched for: the command did not exit by itself");
-  else if (end->result != LEAKS_SEARCHED)
+  else if (end->result != LEAKS_SEARCHED && is_kept)
     message_note("leaks were not searched for: see 'sonde leaks %s'", path);
-  else if (!end->leaks.lost.count)
+  else if (end->result != LEAKS_SEARCHED)
+    message_note("leaks were not searched for");
+  else if (!l->lost.count)
     message_note("no block was leaked");
   else
-    message_note("%s in %s block%s leaked; 'sonde leaks %s' lists them",
-                 report_bytes((int64_t)end->leaks.lost.bytes, a),
-                 report_count(end->leaks.lost.count, b), end->leaks.lost.count == 1 ? "" : "s",
-                 path);
+    message_note("%s in %s block%s leaked%s%s%s", report_bytes((int64_t)l->lost.bytes, a),
+                 report_count(l->lost.count, b), l->lost.count == 1 ? "" : "s",
+                 is_kept ? "; 'sonde leaks " : "", is_kept ? path : "",
+                 is_kept ? "' lists them" : "");
 }
 
 void exit_search(recording_t *recording, const char *path, leaks_exchange_t *exchange,
@@ -64,7 +74,6 @@ void exit_search(recording_t *recording, const char *path, leaks_exchange_t *exc
                         .error = error,
                         .leaks = {.exchange = exchange, .size = size}};
   if (exchange) search(&end, path);
-  (void)leaks_write(&end, add_record, recording);
-  note(&end, path);
+  note(&end, path, leaks_write(&end, add_record, recording) >= 0);
   leaks_free(&end.leaks);
 }
