@@ -450,6 +450,19 @@ def what_cannot_be_recorded_is_refused_in_words():
         assert done.returncode == 125 and b"Permission denied" in done.stderr, done
 
 
+def options_that_need_another_one_are_refused_alone():
+    for option, needed, others in (("--no-waits", "--trace", []), ("--no-waits", "--trace", ["--malloc"]),
+                                   ("--python-lines", "--malloc=live", []),
+                                   ("--python-lines", "--malloc=live", ["--malloc=sample:512K"]),
+                                   ("--python-lines", "--malloc=live", ["--malloc=vm"])):
+        done = try_sonde("record", option, *others, "--", "true")
+        assert done.returncode == 125 and f"{option} needs " in done.stderr and needed in done.stderr, done
+    assert try_sonde("record", "-p", "1", "--no-waits").returncode == 2
+    for options in (["--trace", "--no-waits"], ["--malloc=live", "--python-lines"], ["--leaks", "--python-lines"],
+                    ["--malloc=off", "--python-lines"]):
+        assert record(["true"], *options)[1].returncode == 0, options
+
+
 def closed_descriptors_change_nothing():
     code = ("import os\nfor _ in range(3):\n os.closerange(3, 4096)\n"
             " x=[str(i)*20 for i in range(60000)]\n f=os.open('/dev/null',0)\n print(f, len(x), flush=True)")

@@ -33,12 +33,13 @@ static const cli_option_t options[] = {
 static const cli_usage_t usage = {
     .verb = "leaks",
     .arguments = "PID [ADDRESS] | FILE",
-    .about = "Lists leaked blocks of the running program PID by the stack that allocated them,\n"
-             "or those of a program that 'sonde record --leaks' recorded to FILE, at its exit.\n"
-             "A block is leaked if no chain of pointers leads to it from a root (a variable,\n"
-             "a stack, a register). With ADDRESS, shows what references that block.\n"
-             "The program must run under 'sonde record --malloc=live' (or all). It is paused\n"
-             "while sonde copies it; sonde searches the copy. Needs no right to ptrace.",
+    .about = "Lists leaked blocks of the running program PID by the stack that allocated them.\n"
+             "With FILE, a recording of 'sonde record --leaks', lists those that were leaked\n"
+             "when the program exited. A block is leaked if no chain of pointers leads to it\n"
+             "from a root (a variable, a stack, a register). With ADDRESS, shows what\n"
+             "references that block. The program must run under 'sonde record --malloc=live'\n"
+             "(or all). It is paused while sonde copies it; sonde searches the copy. Needs no\n"
+             "right to ptrace.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},
                  {"sonde leaks batch.sonde", "those of a program that has ended"},

@@ -22,10 +22,10 @@
 /* A year. */
 #define SECONDS_MAX 31536000
 
-/* KEY_malloc and so on are the sensors' options. */
 /* Below this, a unit was forgotten. */
 #define LIMIT_MIN 1024u
 
+/* KEY_malloc and so on are the sensors' options. */
 enum {
   KEY_LIMIT = CLI_LONG_ONLY,
   KEY_KEEP_FREE,
@@ -61,8 +61,8 @@ static const cli_option_t options[] = {
      "blocks (--malloc=live) unless --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
      "with --trace: do not trace calls that can block. By\n"
-     "default they are traced together with functions of the\n"
-     "program, so that waiting is no part of their own time"},
+     "default (not with --stall or --wall), sonde traces them\n"
+     "too, so that a function's own time leaves out waiting"},
     {KEY_AUDIT_DEPTH, "audit-depth", "N",
      "with --audit: record the N innermost frames of a stack\n"
      "(1 to 64; default: all). Calls whose frames are equal\n"
@@ -71,11 +71,12 @@ static const cli_option_t options[] = {
      "let node, Java, .NET and Erlang write the names of the\n"
      "code that they generate, through environment variables"},
     {KEY_ASYNC, "async", NULL,
-     "in stacks, show the callers of Swift's async functions,\n"
-     "not the executor that runs them; costs a walk a stack"},
+     "in stacks, show the callers of Swift's async functions\n"
+     "instead of the executor that runs them. sonde then\n"
+     "unwinds every stack in full, which takes longer"},
     {KEY_PYTHON_LINES, "python-lines", NULL,
-     "with --malloc=all or live: record the lines of all Python\n"
-     "functions, not only of the one that allocates"},
+     "with --malloc=all or live: record the lines of all\n"
+     "Python functions, not only of the one that allocates"},
     {KEY_COVERAGE, "coverage", NULL,
      "with --audit: count system calls that the audit's hooks\n"
      "do not see; every system call stops the program twice,\n"
@@ -283,6 +284,19 @@ static bool complete(parsed_t *p) {
   return complete_audit(p);
 }
 
+/* NULL, or which option needs another one. With --malloc=off, `sonde ctl` can record blocks later.
+ */
+static const char *refuse_alone(const parsed_t *p) {
+  const recorder_options_t *o = &p->options;
+  bool records_stacks = o->mode & (RECORD_BLOCKS | RECORD_LIVE) || o->leaks;
+  bool is_off = p->malloc_given && !(o->mode & SENSOR_MODE_malloc);
+  if (p->no_waits && !(o->mode & SENSOR_MODE_trace)) return "--no-waits needs --trace";
+  if (o->python_lines && !records_stacks && !is_off)
+    return "--python-lines needs --malloc=all, --malloc=malloc or --malloc=live";
+  if (p->seconds && !p->pid) return "--seconds needs -p PID";
+  return NULL;
+}
+
 /* NULL, or what -p does not allow. */
 static const char *refuse_outside(const parsed_t *p, int rest_count) {
   const recorder_options_t *o = &p->options;
@@ -328,11 +342,12 @@ int verb_record(int argc, char **argv) {
     if (wrong) return *wrong ? RECORDER_FAILED : CLI_FAILED;
   }
   if (key < 0) return parser.status == CLI_FAILED ? RECORDER_FAILED : parser.status;
-  if (p.pid) return observe(&p, parser.rest_count);
-  if (p.seconds) {
-    (void)cli_wrong_use(&usage, "--seconds needs -p PID");
-    return RECORDER_FAILED;
+  const char *alone = refuse_alone(&p);
+  if (alone) {
+    int status = cli_wrong_use(&usage, "%s", alone);
+    return p.pid ? status : RECORDER_FAILED;
   }
+  if (p.pid) return observe(&p, parser.rest_count);
   if (!parser.rest_count) {
     (void)cli_wrong_use(&usage, "no command to run");
     return RECORDER_FAILED;
