@@ -158,7 +158,9 @@ def refusals():
     for arguments in ("netscape", recorded()), ("firefox", recorded(), recorded()), ("firefox", "/nonexistent"):
         run = try_sonde("view", "--with", *arguments)
         check(run.returncode == 2 and len(run.stderr.strip().splitlines()) == 1, (arguments, run))
-    run = try_sonde("view", "--with", "heaptrack", recorded(), env={**os.environ, "PATH": WORK})
+    folder = fresh(".bin")
+    os.makedirs(os.path.join(folder, "heaptrack_gui"))  # a folder is no program
+    run = try_sonde("view", "--with", "heaptrack", recorded(), env={**os.environ, "PATH": folder})
     check(run.returncode == 2 and "heaptrack-gui" in run.stderr and "not installed" in run.stderr, run)
 
 

@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/common/browser.h"
 #include "cli/linux/serve.h"
+#include "recorder/preload_check.h"
 
 /* In the private folder. */
 #define PAGE_NAME "open.html"
@@ -35,23 +36,11 @@ static void catch_signals(void) {
     sigaction(numbers[i], &action, NULL);
 }
 
-static bool is_installed(const char *program) {
-  char path[PATH_MAX];
-  const char *folders = getenv("PATH");
-  for (const char *p = folders ? folders : "/usr/local/bin:/usr/bin:/bin"; *p;) {
-    int n = (int)strcspn(p, ":");
-    if (snprintf(path, sizeof path, "%.*s/%s", n, p, program) < (int)sizeof path &&
-        access(path, X_OK) == 0)
-      return true;
-    p += n + (p[n] == ':');
-  }
-  return false;
-}
-
 /* NULL: none is installed. */
 static const char *program_of(const viewer_t *v) {
+  char path[PATH_MAX];
   for (size_t i = 0; i < sizeof v->programs / sizeof *v->programs; i++)
-    if (v->programs[i] && is_installed(v->programs[i])) return v->programs[i];
+    if (v->programs[i] && preload_find(v->programs[i], path, sizeof path)) return v->programs[i];
   return NULL;
 }
 
