@@ -19,7 +19,8 @@ await page.click("#tab-cpu");
 await page.click('#panel [aria-label="Form"] button:text-is("Icicle")');
 await page.locator(".box").first().waitFor();
 
-// A frame lasts from the click to the second callback before a paint: then the first frame is painted.
+// A frame lasts from the click to the first task after the next animation callback: the browser lays out and paints
+// between these two.
 const frames = await page.evaluate(async () => {
   const found = [];
   for (let i = 0; i < 200; i++) {

@@ -203,10 +203,12 @@ static void note_size(const request_t *request, reader_t *reader) {
 /* False: the format has nothing of this recording; an error was printed. */
 static bool has_calls(const request_t *request, reader_t *reader) {
   if (calls_bytes(reader)) return true;
-  if (request->calls_log)
+  int waits = request->calls_log ? 0 : chrome_trace_has_waits(reader);
+  if (waits > 0) return true;
+  if (waits < 0)
+    message_fail("out of memory");
+  else if (request->calls_log)
     message_fail("'%s' has no traced calls; record with 'sonde record --trace'", request->path);
-  else if (chrome_trace_has_waits(reader))
-    return true;
   else
     message_fail("'%s' has neither traced calls nor waits; record with 'sonde record --trace' or "
                  "'--wall'",

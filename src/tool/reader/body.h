@@ -5,6 +5,8 @@
 #ifndef SONDE_READER_BODY_H
 #define SONDE_READER_BODY_H
 
+#include <string.h>
+
 #include "base/varint.h"
 #include "reader/reader.h"
 
@@ -32,6 +34,14 @@ static inline const uint8_t *body_string(body_t *b, uint64_t *size) {
   *size = n;
   b->p += n;
   return b->p - n;
+}
+
+/* Copies SIZE BYTES to OUT, of which there are OUT_SIZE, and terminates them. Truncates what does
+ * not fit. */
+static inline void body_copy_text(char *out, size_t out_size, const uint8_t *bytes, uint64_t size) {
+  size_t n = size < out_size ? (size_t)size : out_size - 1;
+  memcpy(out, bytes, n);
+  out[n] = 0;
 }
 
 /* ---- whole bodies of extended events ------------------------------------------------------ */

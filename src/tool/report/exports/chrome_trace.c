@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/malloc/replay.h"
 #include "analysis/wall.h"
+#include "reader/merge.h"
 #include "report/exports/name.h"
 #include "report/json.h"
 #include "sonde/status.h"
@@ -62,15 +62,16 @@ static bool put_call(void *context, const trace_span_t *call) {
 
 static char *text_of_bytes(const uint8_t *bytes, uint64_t size) {
   char text[256];
-  if (size >= sizeof text) size = sizeof text - 1;
-  memcpy(text, bytes, size);
-  text[size] = 0;
+  body_copy_text(text, sizeof text, bytes, size);
   return text_of(text);
 }
 
-static bool put_wait(void *context, const record_event_t *event) {
-  trace_writer_t *w = context;
-  if (event->kind != EVENT_EXTENDED || event->subtype != EXTENDED_WALL) return true;
+static bool is_wait(const record_event_t *event) {
+  return event->kind == EVENT_EXTENDED && event->subtype == EXTENDED_WALL;
+}
+
+/* False: out of memory. */
+static bool put_wait(trace_writer_t *w, const record_event_t *event) {
   body_t b = {event->body, event->body + event->body_size, false};
   wall_period_t p = wall_period(&b);
   if (b.truncated || (double)p.ns < w->least_ns) return true;
@@ -93,26 +94,24 @@ static bool put_wait(void *context, const record_event_t *event) {
   return good;
 }
 
-/* Ends the pass at the first wait. */
-static bool find_wait(void *found, const record_event_t *event) {
-  *(bool *)found |= event->kind == EVENT_EXTENDED && event->subtype == EXTENDED_WALL;
-  return !*(bool *)found;
-}
-
-bool chrome_trace_has_waits(reader_t *reader) {
-  bool found = false;
-  const replay_options_t options = {.other = find_wait, .other_context = &found};
-  replay_t replay;
-  if (replay_run(&replay, reader, &options) == 0) replay_free(&replay);
-  return found;
+int chrome_trace_has_waits(reader_t *reader) {
+  const record_event_t *e;
+  merge_t *merge = merge_open(reader);
+  if (!merge) return SONDE_ENOMEM;
+  while ((e = merge_next(merge)) && !is_wait(e)) {
+  }
+  merge_close(merge);
+  return e != NULL;
 }
 
 static int put_waits(trace_writer_t *w) {
-  const replay_options_t options = {.other = put_wait, .other_context = w};
-  replay_t replay;
-  int status = replay_run(&replay, w->reader, &options);
-  if (status == 0) replay_free(&replay);
-  return status;
+  const record_event_t *e;
+  merge_t *merge = merge_open(w->reader);
+  bool good = merge != NULL;
+  while (good && (e = merge_next(merge)))
+    good = !is_wait(e) || put_wait(w, e);
+  merge_close(merge);
+  return good ? 0 : SONDE_ENOMEM;
 }
 
 /* ---- names -------------------------------------------------------------------------------- */

@@ -26,8 +26,8 @@ typedef struct chrome_trace_size {
 /* Estimates the size. Returns 0 or SONDE_ENOMEM. */
 int chrome_trace_size(reader_t *reader, const trace_filter_t *filter, chrome_trace_size_t *out);
 
-/* True if READER has waits; they are searched for up to the first. */
-bool chrome_trace_has_waits(reader_t *reader);
+/* 1 if READER has waits, 0 if not, or SONDE_ENOMEM. */
+int chrome_trace_has_waits(reader_t *reader);
 
 /* Writes the calls of READER that FILTER selects, and its waits; its on_call is not used. Names are
  * short unless FULL. Returns 0 or SONDE_ENOMEM; ferror(OUT) reports a write error. */

@@ -18,8 +18,9 @@
 void collapsed_write(frame_names_t *names, const replay_t *replay, const samples_t *samples,
                      measure_t measure, bool full, FILE *out);
 
-/* Writes the waits of TIMES in nanoseconds, each below a frame "[wait: CALL]"; with CPU the time on
- * a CPU, too. The largest weight comes first. False: out of memory. */
+/* Writes the waits of TIMES in nanoseconds; the innermost frame of each is "[wait: CALL WHAT]". If
+ * TICK_NS > 0, also writes the samples of CPU time, each as TICK_NS nanoseconds. The largest weight
+ * comes first. Names are short unless FULL. False: out of memory. */
 bool collapsed_write_times(frame_names_t *names, const profile_times_t *times, double tick_ns,
                            bool full, FILE *out);
 

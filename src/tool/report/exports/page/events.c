@@ -50,12 +50,6 @@ static uint32_t place_of(page_events_t *e, page_place_t place) {
   return *slot = (uint32_t)e->places.count;
 }
 
-static void cut(char *out, size_t size, const uint8_t *bytes, uint64_t n) {
-  if (n >= size) n = size - 1;
-  memcpy(out, bytes, n);
-  out[n] = 0;
-}
-
 /* ---- events ------------------------------------------------------------------------------- */
 
 static bool add_wait(page_events_t *e, const record_event_t *event) {
@@ -63,8 +57,8 @@ static bool add_wait(page_events_t *e, const record_event_t *event) {
   wall_period_t p = wall_period(&b);
   char call[64], what[256];
   if (b.truncated) return true;
-  cut(call, sizeof call, p.call, p.call_size);
-  cut(what, sizeof what, p.what, p.what_size);
+  body_copy_text(call, sizeof call, p.call, p.call_size);
+  body_copy_text(what, sizeof what, p.what, p.what_size);
   uint32_t place = place_of(e, (page_place_t){.stack = p.stack,
                                               .owner = p.owner,
                                               .call = call,

@@ -57,19 +57,13 @@ static bool add_sample(profile_times_t *t, const record_event_t *event) {
                     .stack = event->stack, .tid = thread ? thread->tid : 0, .samples = ticks});
 }
 
-static void cut(char *out, size_t size, const uint8_t *bytes, uint64_t n) {
-  if (n >= size) n = size - 1;
-  memcpy(out, bytes, n);
-  out[n] = 0;
-}
-
 static bool add_wait(profile_times_t *t, const record_event_t *event) {
   body_t b = {event->body, event->body + event->body_size, false};
   wall_period_t p = wall_period(&b);
   char call[CALL_MAX], what[WHAT_MAX] = "lock";
   if (b.truncated) return true;
-  cut(call, sizeof call, p.call, p.call_size);
-  if (!p.is_mutex) cut(what, sizeof what, p.what, p.what_size);
+  body_copy_text(call, sizeof call, p.call, p.call_size);
+  if (!p.is_mutex) body_copy_text(what, sizeof what, p.what, p.what_size);
   t->waits += p.samples;
   return add(t, (profile_time_t){.stack = p.stack,
                                  .tid = p.tid,
