@@ -18,7 +18,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from helpers import (SONDE, SOURCE, WORK, check, fresh, needs, needs_agent, record, report, run_cases, skip,
+from helpers import (SONDE, SOURCE, check, fresh, needs, needs_agent, record, report, run_cases, skip,
                      sonde, try_sonde, until)
 
 needs_agent()
