@@ -17,11 +17,13 @@ THREADS = ("import threading\ndef f():\n  for i in range(60): sorted(str(x) for 
            "[x.start() for x in t]; [x.join() for x in t]")
 PROGRAMS = {"perl": ["perl", "-e", 'my %h; $h{$_}=[$_,"x$_"] for 1..30000; delete $h{$_} for 1..9000'],
             "python": [sys.executable, "-c", PYTHON], "threads": [sys.executable, "-c", THREADS]}
-
-
 VERBS = [("report", "--json"), ("report", "--by", "allocated", "--tree"),
          ("report", "--from", "0.05", "--by", "growth"),
          ("events", "--stacks"), ("export",)]
+# Of the large recordings, one verb each, always the same; SONDE_PACK=all: every verb (./run soak).
+VERBS_OF = {"perl": VERBS, "python": VERBS[:1], "threads": VERBS[:1]}
+if os.environ.get("SONDE_PACK") == "all":
+    VERBS_OF = dict.fromkeys(PROGRAMS, VERBS)
 
 
 def run_program(name, *options):
@@ -47,7 +49,7 @@ def all_verbs_find_the_same():
     for name in PROGRAMS:
         path = run_program(name, "--malloc", "--sample=500")
         packed = pack(path)
-        for words in VERBS if name == "perl" else VERBS[:1]:
+        for words in VERBS_OF[name]:
             same(*words, at=len(words), paths=(path, packed))
         events = sonde("events", path).count("\n")
         size = os.path.getsize(packed)

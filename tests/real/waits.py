@@ -8,8 +8,8 @@ import re
 import subprocess
 
 from helpers import (
-    SEED, Delays, fresh, needs, needs_agent, record, report, run_cases, start_record, until, until_asleep,
-    until_child)
+    SEED, Delays, fresh, needs, needs_agent, record, report, run_cases, skip_part, start_record, until,
+    until_asleep, until_child)
 from shared.stalls import build, name, stalls
 
 draw = random.Random(SEED)
@@ -20,9 +20,14 @@ def waits(path):
 
 
 def near(told, true, what, delays):
-    """The state between two looks is that of one of them, so a look that is late may be wrong about its delay."""
+    """The state between two looks is that of one of them, so a look that is late may be wrong about its delay. An
+    error above the bound is no finding where the machine was late by as much in all."""
+    off, bound = abs(told - true), 0.05 * true + 0.06 + 3 * delays.worst
     print(f"{what}: {true:.3f} s, told {told:.3f}; looks were at most {delays.worst:.3f} s late, {delays.sum:.3f} in all")
-    assert abs(told - true) < 0.05 * true + 0.06 + max(3 * delays.worst, delays.sum), (what, told, true)
+    if bound <= off < delays.sum:
+        skip_part(what, f"{off:.3f} s off, and the machine was late by {delays.sum:.3f} s in all")
+    else:
+        assert off < bound, (what, told, true)
 
 
 def kinds_of_futex_waits():

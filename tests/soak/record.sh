@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Recording, for long: 500 kills in each of two modes; 64 threads of ordinary life, an hour (unless SONDE_SOAK_SECONDS says
 # otherwise) at full speed in recordings of ten seconds, and an hour with pauses in one recording of some 8 GB; logs begun and
-# ended while threads allocate; real programs.
+# ended while threads allocate; every verb on packed recordings; real programs.
 set -e
 cd "$(dirname "$0")/../.."
 export SONDE_SOURCE="$PWD" SONDE_KILLS="${SONDE_KILLS:-500}"
@@ -13,4 +13,5 @@ python3 tests/real/record.py ordinary
 python3 tests/real/record.py a_long_life
 python3 tests/real/log.py it_begins_and_ends_while_threads_allocate
 SONDE_SHAPES=all python3 tests/real/trace.py the_call_graph
+SONDE_PACK=all python3 tests/real/pack.py all_verbs
 python3 tests/real/programs.py
