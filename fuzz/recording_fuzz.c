@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Arbitrary recordings: their tables and events, a replay, stalls, waits, resources, a crash and
- * the coverage of the audit. The target corrects the checksums of chunks first, so that the code
- * after the checksum test is reached.
+ * Arbitrary recordings: their tables and events, a replay, stalls, waits, resources, a crash,
+ * leaks found at exit and the coverage of the audit. The target corrects the checksums of chunks
+ * first, so that the code after the checksum test is reached.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "analysis/audit/coverage.h"
 #include "analysis/cpu.h"
 #include "analysis/crash_blocks.h"
+#include "analysis/malloc/leaks.h"
 #include "analysis/malloc/replay.h"
 #include "analysis/trace.h"
 #include "analysis/stalls.h"
@@ -45,6 +46,7 @@ typedef struct watched {
   coverage_t coverage;
   crash_t crash;
   usage_t usage;
+  leaks_at_end_t leaks;
   const reader_t *reader;
   stack_dedup_t *same;
 } watched_t;
@@ -53,7 +55,8 @@ static bool add_event(void *context, const record_event_t *event) {
   watched_t *w = context;
   return stalls_add(&w->stalls, event) && cpu_use_add(&w->cpu, event) &&
          waits_add(&w->waits, event) && coverage_add(&w->coverage, event, w->same) &&
-         crash_add(&w->crash, event) && usage_add(&w->usage, w->reader, event);
+         crash_add(&w->crash, event) && usage_add(&w->usage, w->reader, event) &&
+         leaks_read(&w->leaks, event);
 }
 
 static void say(coverage_t *coverage) {
@@ -90,6 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     crash_free(&watched.crash);
     (void)usage_growth(&watched.usage, USAGE_RSS, watched.usage.from_ns, watched.usage.to_ns);
     usage_free(&watched.usage);
+    leaks_at_end_free(&watched.leaks);
     (void)waits_rank(&watched.waits);
     waits_free(&watched.waits);
     say(&watched.coverage);
