@@ -28,6 +28,13 @@
 #include <unistd.h>
 
 #include "errors.h"
+#include "record/vm_tag.h"
+
+/* The tags that sonde names are those of the SDK. */
+#define SAME_TAG(name, number, text)                                                               \
+  _Static_assert(VM_MEMORY_##name == (number), "VM_MEMORY_" #name);                                \
+  _Static_assert(sizeof(text) <= VM_TAG_NAME_MAX, text);
+VM_TAG_TABLE(SAME_TAG)
 
 #define VALUE(name)               const unsigned long long fact_##name = (unsigned long long)(name);
 #define SIZE(name, type)          const unsigned long long fact_sizeof_##name = sizeof(type);

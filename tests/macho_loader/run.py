@@ -60,7 +60,7 @@ class Bench:
             *inputs)
 
     def make_loader(self, name="macho-loader", *more):
-        text = run(*self.apple("-S", "-o", "-", HERE / "facts.c"))
+        text = run(*self.apple("-I", ROOT / "src/lib", "-S", "-o", "-", HERE / "facts.c"))
         facts = "".join(f"#define FACT_{name} {int(value) & (1 << 64) - 1:#x}\n" for name, value in FACT.findall(text))
         (self.out / "facts.h").write_text(facts)
         loader = self.out / name

@@ -30,10 +30,9 @@ typedef struct importer {
 static void put_region(importer_t *m, stream_t *s, uint64_t time, mapping_call_t call,
                        uint64_t address, uint64_t bytes, uint32_t stack, uint32_t type) {
   uint32_t flags = vm_tag_flags(type & APPLE_MAPPED);
-  const char *tag = vm_tag_name(type >> APPLE_TAG_SHIFT);
+  char tag[VM_TAG_NAME_MAX], name[VM_TAG_NAME_MAX + 2] = "";
   const uint64_t numbers[] = {call, address, bytes, stack, 0, 0, 0, flags, 0};
-  char name[64] = "";
-  if (tag) snprintf(name, sizeof name, "[%s]", tag);
+  if (vm_tag_name(type >> APPLE_TAG_SHIFT, tag)) snprintf(name, sizeof name, "[%s]", tag);
   offline_extended(m->to, s, time, EXTENDED_MAPPING, numbers, 9, name);
   m->summary->regions++;
 }

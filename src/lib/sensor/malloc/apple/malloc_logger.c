@@ -85,13 +85,15 @@ static NOINLINE void on_syscall(uint32_t type, uintptr_t a, uintptr_t b, uintptr
   if (before_syscall) before_syscall(type, a, b, c, result, skip);
   if (!os_thread_enter()) return;
   bool allocates = type & TYPE_VM_ALLOC;
+  char tag[VM_TAG_NAME_MAX];
+  bool is_tagged = allocates && vm_tag_name(TYPE_TAG(type), tag);
   const region_t r = {.call = allocates ? MAPPING_CREATED : MAPPING_REMOVED,
                       .address = allocates ? result : b,
                       .size = allocates ? b : c,
                       .protection = allocates ? PROT_READ | PROT_WRITE : 0,
                       .flags = vm_tag_flags(type & TYPE_MAPPED),
                       .fd = -1,
-                      .tag = allocates ? vm_tag_name(TYPE_TAG(type)) : NULL};
+                      .tag = is_tagged ? tag : NULL};
   if ((allocates || (type & TYPE_VM_FREE)) && r.address) mapping_record(&r, 0, at);
   os_thread_leave();
 }
