@@ -150,6 +150,37 @@ def a_stack_id_is_answered(folder):
     assert told[2].startswith("1 malloc, 1 free, 1 samples, 64 B allocated; from "), told
     assert "no stack 2 in the recording" in try_sonde("history", path, "stack:2").stderr
     assert try_sonde("history", path, "stack:0").returncode == 2
+    assert sonde("history", path, "1") == sonde("history", path, "stack", "1") == "\n".join(told) + "\n"
+    assert "no block contained 0x1000\n" == sonde("history", path, "0x1000")
+    assert "no block contained 0x99999999999\n" == sonde("history", path, "99999999999")  # more than an id
+
+
+def a_stack_of_every_kind_of_record_is_answered(folder):
+    stack = 1
+    bodies = {5: (_string(b"here") + _number(stack), "1 markers"), 6: (_number(1, 4096, 64, stack, 0, 0, 0, 0, 0), "1 calls for mappings"),
+              8: (_number(1, 4096, 64, stack), "1 pool blocks"), 33: (_number(1, 0, stack), "1 stall samples"),
+              34: (_number(1, 7, 8, 4096, 83, 0, stack), "1 locks that a stall waited for"), 46: (_number(7, 9, 3, stack), "3 wall samples"),
+              48: (_number(0, stack), "1 audited calls"), 50: (_number(1, 59, 0, stack, 5), "5 system calls"),
+              12: (_number(stack, 2, 96, 0, 0, 0, 0, 8, 48), "96 B in 2 blocks leaked"),
+              4: (_number(128, 32, stack, STREAM, 0) * 2, "64 B in 2 blocks live in the last snapshot"),
+              64: (_number(11, 1, 0, 3, stack), "thread 3 crashed here"), 65: (_number(7, 83, stack), "thread 7 was here")}
+    text = _section("Extended records") + _section("Stalls, CPU, wall time")
+    rows = re.findall(r"^\| (\d+) \|[^|]*\|([^|]*)\|", text, re.M)
+    with_stack = {int(number) for number, layout in rows if re.search(r"[ ,]stack\b(?! as it)", layout)} | {48, 50}
+    assert with_stack <= set(bodies), with_stack - set(bodies)
+    for kind, (body, words) in bodies.items():
+        before = _extended(64, _number(11, 1, 0, 3, 2)) if kind == 65 else b""
+        path = _recording(folder / "run.sonde", before + _extended(kind, body), _every_table())
+        told = sonde("history", path, "1")
+        assert words in told, (kind, told)
+        assert "no event" in sonde("history", path, "5"), kind  # another stack
+
+
+def an_address_in_a_snapshot_is_answered(folder):
+    path = _recording(folder / "run.sonde", _extended(3, _number(1, 0)) + _extended(4, _number(128, 32, 1, STREAM, 0)), _every_table())
+    told = sonde("history", path, "0x5f").splitlines()
+    assert told[0].endswith("malloc 0x40  32 bytes  thread 1 thread  stack 1") and told[-1].endswith("  still allocated"), told
+    assert sonde("history", path, "0x60") == "no block contained 0x60\n"
 
 
 run_cases(globals())
