@@ -190,19 +190,19 @@ static const uint8_t *map_file(const char *path, uint64_t *size, problem_t *prob
   struct stat st;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0 || fstat(fd, &st) != 0) {
-    problem_set(problem, "cannot open %s: %s", path, strerror(errno));
+    problem_set(problem, "cannot open '%s': %s", path, strerror(errno));
     if (fd >= 0) close(fd);
     return NULL;
   }
   const uint8_t *bytes = NULL;
   if (!S_ISREG(st.st_mode))
-    problem_set(problem, "%s is not a regular file", path);
+    problem_set(problem, "'%s' is not a regular file", path);
   else if (st.st_size == 0)
-    problem_set(problem, "%s is empty", path);
+    problem_set(problem, "'%s' is empty", path);
   else {
     void *at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (at == MAP_FAILED)
-      problem_set(problem, "cannot map %s: %s", path, strerror(errno));
+      problem_set(problem, "cannot map '%s': %s", path, strerror(errno));
     else
       bytes = at;
   }
@@ -242,7 +242,7 @@ static bool open_core(target_t *target, const char *path, const char *exe,
   core->sysroots = sysroots;
   core->add_missing = add_exe;
   if (exe && !realpath(exe, core->exe_path)) {
-    problem_set(problem, "cannot open %s: %s", exe, strerror(errno));
+    problem_set(problem, "cannot open '%s': %s", exe, strerror(errno));
     return false;
   }
   uint64_t size;
@@ -252,7 +252,7 @@ static bool open_core(target_t *target, const char *path, const char *exe,
   core->bytes = bytes;
   core->size = size;
   if (!core_parse(target, core, bytes, size, &inner)) {
-    problem_set(problem, "%s: %s", path, inner.text);
+    problem_set(problem, "'%s' %s", path, inner.text);
     return false;
   }
   if (target->thread_count)

@@ -199,16 +199,33 @@ static bool add_anonymous(notes_t *notes) {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
+/* systemd-coredump(8) compresses core files. */
+static const char *not_a_core(const uint8_t *start) {
+  static const struct {
+    const char *magic;
+    const char *words;
+  } formats[] = {{"\x28\xb5\x2f\xfd", "is compressed with zstd; decompress it with 'zstd -d'"},
+                 {"\x04\x22\x4d\x18", "is compressed with LZ4; decompress it with 'lz4 -d'"},
+                 {"\xfd\x37zX", "is compressed with xz; decompress it with 'xz -d'"},
+                 {"\x1f\x8b", "is compressed with gzip; decompress it with 'gzip -d'"},
+                 {"SONDE\r\n", "is a recording, not a core file; 'sonde report' reads it"}};
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+    if (!memcmp(start, formats[i].magic, strlen(formats[i].magic))) return formats[i].words;
+  return "is not a core file";
+}
+
 static bool check_header(target_t *target, const Elf64_Ehdr *header, problem_t *problem) {
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_type != ET_CORE) {
-    problem_set(problem, "not an ELF core file (--exe takes the program, --core the "
-                         "core file)");
+    bool is_elf = memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
+    problem_set(problem, is_elf
+                             ? "is a program or library, not a core file; --exe takes the program"
+                             : not_a_core(header->e_ident));
     return false;
   }
   bool known = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
                (header->e_machine == EM_X86_64 || header->e_machine == EM_AARCH64);
   if (!known) {
-    problem_set(problem, "not a core file of x86_64 or aarch64");
+    problem_set(problem, "is a core file of another machine than x86_64 and aarch64");
     return false;
   }
   target->machine = header->e_machine == EM_X86_64 ? MACHINE_X86_64 : MACHINE_AARCH64;
@@ -225,7 +242,7 @@ static uint64_t header_count(const core_t *core, const Elf64_Ehdr *header) {
 }
 
 static bool out_of_memory(problem_t *problem) {
-  problem_set(problem, "out of memory");
+  problem_set(problem, "cannot be read: out of memory");
   return false;
 }
 
@@ -235,7 +252,7 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
   core->bytes = data;
   core->size = size;
   if (size < sizeof header) {
-    problem_set(problem, "too short for a core file");
+    problem_set(problem, "is not a core file");
     return false;
   }
   memcpy(&header, data, sizeof header);
@@ -264,8 +281,8 @@ bool core_parse(target_t *target, core_t *core, const uint8_t *data, uint64_t si
       !add_anonymous(&notes))
     return out_of_memory(problem);
   if (target->thread_count > 0) return true;
-  problem_set(problem, "it has no threads%s",
-              target->incomplete_core ? ": the core file is truncated" : "");
+  problem_set(problem, "is a core file without threads%s",
+              target->incomplete_core ? "; it is truncated" : "");
   return false;
 }
 
