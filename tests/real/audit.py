@@ -24,7 +24,7 @@ needs_agent()
 
 # ---- every function of the default policy, by every way a program has to call one ----------------
 
-BY_KIND = {"text": '(long)"sonde-nothing"', "path": '(long)"/sonde/nothing"', "number": "-1", "flags": "0",
+BY_KIND = {"text": '(long)"sonde-nothing"', "path": '(long)"/sonde/nothing"', "number": "-1", "process": "-1", "flags": "0",
            "address": "(long)address", "strings": "(long)strings", "-": "(long)room"}
 # What the table above would make crash, block or change this process.
 SPECIAL = {"execl": '"/sonde/nothing", "x", 0', "execlp": '"/sonde/nothing", "x", 0', "execle": '"/sonde/nothing", "x", 0, 0',
@@ -312,6 +312,37 @@ def calls_are_those_that_strace_sees():
         seen[key] = seen.get(key, 0) + row["calls"]
     assert seen == expected, (set(seen.items()) ^ set(expected.items()))
     print(f"{sum(expected.values())} calls, {len(expected)} different ones, as strace has them")
+
+
+OWN_PROCESS = """
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <unistd.h>
+static void look(int pid) {
+  char path[32], byte;
+  struct iovec here = {&byte, 1}, there = {path, 1};
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  close(open(path, O_RDONLY));
+  process_vm_readv(pid, &here, 1, &there, 1, 0);
+  kill(pid, 0);
+}
+int main(void) {
+  look(getpid());
+  look(getppid());
+  printf("%d\\n", getppid());
+  return 0;
+}"""
+
+
+def the_own_process_is_no_other():
+    path, done = record_audit([compile_audited(OWN_PROCESS)])
+    parent = int(done.stdout)
+    said = sorted((row["category"], row["function"], row["arguments"].split(",")[0]) for row in audit_of(path)["findings"])
+    assert said == [("proc.list", "open", f'"/proc/{parent}/maps"'), ("proc.reach", "kill", str(parent)),
+                    ("proc.reach", "process_vm_readv", str(parent))], said
 
 
 def programs_do_what_they_did():

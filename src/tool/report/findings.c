@@ -90,7 +90,7 @@ static bool add_findings(findings_t *f, const audited_program_t *by, const audit
                          const frame_name_t *site) {
   const audit_t *a = by->audit;
   uint32_t categories[CATEGORIES_MAX];
-  char text[AUDIT_TEXT_MAX + 1], words[WORDS_MAX];
+  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX];
   const char *function = audit_function_name(a, s->function);
   audit_text(a, s, text);
   size_t n = policy_categories(a->flat, s->function, text, categories, CATEGORIES_MAX);

@@ -180,7 +180,7 @@ static void check_paths(const audit_t *audit) {
   static uint32_t stacks[PATHS];
   memset(counts, 0, sizeof counts);
   for (size_t i = 0; i < audit->count; i++) {
-    char text[AUDIT_TEXT_MAX + 1];
+    char text[AUDIT_TEXT_SIZE];
     if (audit->entries[i].function != GETENV) continue;
     audit_text(audit, &audit->entries[i], text);
     uint64_t path = path_of(text);

@@ -158,6 +158,25 @@ static void flat_form_equals_the_policy(void **state) {
   policy_free(p);
 }
 
+static void own_process_is_self(void **state) {
+  static const char *const paths[][2] = {
+      {"/proc/4711/maps", "/proc/self/maps"},   {"/proc/4711", "/proc/self"},
+      {"/proc/47110/maps", "/proc/47110/maps"}, {"/proc/471/maps", "/proc/471/maps"},
+      {"/proc/4711x", "/proc/4711x"},           {"/proc/", "/proc/"},
+      {"/x/proc/4711", "/x/proc/4711"},         {"", ""}};
+  (void)state;
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    char text[AUDIT_TEXT_SIZE];
+    strcpy(text, paths[i][0]);
+    audit_own_path(text, 4711);
+    assert_string_equal(text, paths[i][1]);
+  }
+  char longest[AUDIT_TEXT_SIZE] = "/proc/1/";
+  memset(longest + 8, 'x', AUDIT_TEXT_MAX - 8);
+  audit_own_path(longest, 1);
+  assert_int_equal(strlen(longest), AUDIT_TEXT_SIZE - 1);
+}
+
 static void user_category_replaces_builtin(void **state) {
   (void)state;
   policy_t *p = read_text("version: 1\n"
@@ -216,6 +235,7 @@ int main(void) {
       cmocka_unit_test(apple_functions_need_not_exist),
       cmocka_unit_test(list_of_expanding_aliases_is_rejected),
       cmocka_unit_test(flat_form_equals_the_policy),
+      cmocka_unit_test(own_process_is_self),
       cmocka_unit_test(user_category_replaces_builtin),
       cmocka_unit_test(damage_is_detected),
   };

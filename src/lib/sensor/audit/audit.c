@@ -5,7 +5,9 @@
  */
 #include "sensor/audit/audit.h"
 
+#include "base/text.h"
 #include "base/varint.h"
+#include "os/os.h"
 #include "sensor/audit/memory.h"
 
 /* Records of the open chunk that may be repeated; a power of two. */
@@ -120,7 +122,8 @@ static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
   switch (c->function->arguments[i]) {
   case AUDIT_TEXT:
   case AUDIT_PATH: return put_text(c, q, i);
-  case AUDIT_NUMBER: return q + varint_put(q, zigzag((int32_t)c->arguments[i]));
+  case AUDIT_NUMBER:
+  case AUDIT_PROCESS: return q + varint_put(q, zigzag((int32_t)c->arguments[i]));
   case AUDIT_FLAGS: return q + varint_put(q, (uint32_t)c->arguments[i]);
   case AUDIT_ADDRESS: return put_address(c, q, i);
   case AUDIT_STRINGS: return put_strings(c, q, c->arguments[i]);
@@ -143,9 +146,10 @@ static uint32_t hash_of(const void *data, uint32_t size, uint32_t seed) {
 }
 
 static bool evaluate(const audit_function_t *f, const char *text, uint32_t size) {
-  char ended[AUDIT_TEXT_MAX + 1];
+  char ended[AUDIT_TEXT_SIZE];
   memcpy(ended, text, size);
   ended[size] = 0;
+  if (text_after(ended, "/proc/")) audit_own_path(ended, (uint64_t)os_pid());
   return audit_wants(policy, f, ended);
 }
 
@@ -162,9 +166,16 @@ static bool wanted(level_t *level, uint32_t number, const audit_function_t *f, c
   return v->wanted;
 }
 
+static bool is_of_own_process(const audited_call_t *c) {
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++)
+    if (c->function->arguments[i] == AUDIT_PROCESS) return (int32_t)c->arguments[i] == os_pid();
+  return false;
+}
+
 /* True if the call is recorded, by its first text argument, which is copied to Q. */
 static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
   const audit_function_t *f = c->function;
+  if (is_of_own_process(c)) return false;
   if (f->always) return true;
   if (f->text < AUDIT_ARGUMENTS) {
     c->text_size = copy_text(c, q, f->text);

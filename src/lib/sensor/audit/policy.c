@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "sensor/audit/policy.h"
 
+#include <string.h>
+
 #include "base/glob.h"
+#include "base/text.h"
 
 static bool array_within(uint32_t at, uint64_t count, uint64_t each, uint64_t size) {
   return at % 4 == 0 && at >= sizeof(audit_policy_t) && at + count * each <= size;
@@ -42,6 +45,15 @@ bool audit_policy_valid(const void *policy, uint64_t size) {
   for (uint32_t i = 0; i < p->glob_count; i++)
     if (globs_of(p)[i] >= p->strings_size) return false;
   return true;
+}
+
+void audit_own_path(char *text, uint64_t pid) {
+  static const char proc[] = "/proc/", self[] = "self";
+  const char *rest = text_after(text, proc);
+  if (!rest || decimal_read(&rest) != pid || (*rest && *rest != '/')) return;
+  char *name = text + sizeof proc - 1, *end = name + sizeof self - 1;
+  memmove(end, rest, text_length(rest) + 1);
+  memcpy(name, self, sizeof self - 1);
 }
 
 static bool any(const audit_policy_t *p, uint32_t first, uint32_t count, const char *text) {

@@ -32,7 +32,9 @@
   X(AUDIT_NUMBER, 3, "number")   /* an int */                                                      \
   X(AUDIT_FLAGS, 4, "flags")     /* shown in hexadecimal */                                        \
   X(AUDIT_ADDRESS, 5, "address") /* a struct sockaddr, its size in the next argument */            \
-  X(AUDIT_STRINGS, 6, "strings") /* an array of strings that ends with NULL */
+  X(AUDIT_STRINGS, 6, "strings") /* an array of strings that ends with NULL */                     \
+  X(AUDIT_PROCESS, 7, "process") /* an int, another process: no call with the own one is recorded  \
+                                  */
 
 typedef enum audit_argument {
 #define AUDIT_ARGUMENT_ENUM(name, value, word) name = value,
@@ -91,6 +93,11 @@ static inline const audit_rule_t *audit_rules(const audit_policy_t *p) {
 static inline const char *audit_string(const audit_policy_t *p, uint32_t offset) {
   return (const char *)p + p->strings + offset;
 }
+
+/* Makes "/proc/self…" of "/proc/PID…", which is no other process. TEXT is in AUDIT_TEXT_SIZE bytes.
+ * Globs match the result. */
+#define AUDIT_TEXT_SIZE (AUDIT_TEXT_MAX + 1 + 3)
+void audit_own_path(char *text, uint64_t pid);
 
 /* True if RULE matches a call whose first text argument is TEXT ("": none). */
 bool audit_rule_holds(const audit_policy_t *policy, const audit_rule_t *rule, const char *text);

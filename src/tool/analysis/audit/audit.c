@@ -148,7 +148,7 @@ static bool add_to_limit(const audit_t *a, const policy_limit_t *limit, limit_st
 
 static bool add_to_limits(audit_t *a, const audit_entry_t *s, uint64_t time) {
   uint32_t categories[32];
-  char text[AUDIT_TEXT_MAX + 1];
+  char text[AUDIT_TEXT_SIZE];
   if (!a->policy || !a->policy->limit_count) return true;
   audit_text(a, s, text);
   size_t n = policy_categories(a->flat, s->function, text, categories, 32);

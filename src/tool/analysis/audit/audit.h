@@ -84,8 +84,8 @@ typedef struct audit_value {
 int audit_values_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,
                     audit_value_t *out);
 
-/* Copies the first text argument, terminated, to OUT of AUDIT_TEXT_MAX + 1 bytes; "" when there is
- * none. */
+/* Copies the first text argument, terminated, to OUT of AUDIT_TEXT_SIZE bytes; "" when there is
+ * none. A path in /proc/PID of the program itself is one in /proc/self. */
 void audit_text(const audit_t *audit, const audit_entry_t *entry, char *out);
 
 void audit_text_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments, uint32_t size,

@@ -20,7 +20,7 @@
 static bool get_value(const uint8_t **p, const uint8_t *end, audit_value_t *v) {
   uint64_t n;
   if (!varint_get(p, end, &n)) return false;
-  if (v->kind == AUDIT_NUMBER) {
+  if (v->kind == AUDIT_NUMBER || v->kind == AUDIT_PROCESS) {
     v->number = (int64_t)unzigzag(n);
     return true;
   }
@@ -71,6 +71,7 @@ void audit_text(const audit_t *a, const audit_entry_t *s, char *out) {
   const uint8_t *kinds = kinds_of(a, s);
   *out = 0;
   if (kinds) audit_text_of(kinds, s->arguments, s->arguments_size, out);
+  audit_own_path(out, reader_header(a->reader)->pid);
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -189,6 +190,7 @@ static void put_number(text_writer_t *w, const audit_value_t *v) {
 static void put_value(text_writer_t *w, const audit_value_t *v) {
   switch (v->kind) {
   case AUDIT_NUMBER:
+  case AUDIT_PROCESS:
   case AUDIT_FLAGS: put_number(w, v); break;
   case AUDIT_ADDRESS: put_address(w, v->text, v->size); break;
   case AUDIT_STRINGS: put_strings(w, v->text, v->size); break;
