@@ -7,7 +7,7 @@ import os
 import subprocess
 import time
 
-from helpers import WORK, needs_agent, nothing_missing, record, report, run_cases
+from helpers import WORK, needs_agent, nothing_missing, record, report, run_cases, start_record
 
 needs_agent()
 CODE = """
@@ -100,6 +100,24 @@ def wall_time_of_children_too():
 def without_it_children_are_left_alone():
     _, children, _ = run_script("--malloc=malloc")
     assert not children
+
+
+def of_a_killed_recorder_parent_and_child_are_whole(folder):
+    """A shell ends by _exit, without the destructors that complete the recording elsewhere."""
+    path, recorder = start_record(["/bin/sh", "-c", "cat; :"], "--follow", "--malloc", path=str(folder / "run.sonde"), stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+    recorder.stdin.write(b"ready\n")
+    recorder.stdin.flush()
+    recorder.stdout.readline()
+    recorder.kill()
+    recorder.wait()
+    recorder.stdin.close()
+    assert recorder.stdout.read() == b""  # its writers have ended
+    recordings = {report(found)["arguments"][0]: report(found) for found in glob.glob(str(folder / "*.sonde"))}
+    assert sorted(recordings) == ["/bin/sh", "cat"], sorted(recordings)
+    for told in recordings.values():
+        assert told["finished"] and {key for key, value in told["missing"].items() if value} == {"recorder"}, told
+        assert told["malloc"]["allocated"]["blocks"] > 0, told
 
 
 def a_daemon_is_recorded_to_its_end():

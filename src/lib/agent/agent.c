@@ -85,12 +85,15 @@ __attribute__((constructor)) static void at_start(void) {
 }
 
 /* A living recorder collects the open chunks, also events after this. */
+void agent_finish(void) {
+  if (writer_has_recorder(writer_control())) return;
+  writer_finish();
+  writer_finish_header();
+}
+
 __attribute__((destructor)) static void at_end(void) {
-  const shm_control_t *control = writer_control();
   if (!agent_in_recorded_process()) return;
   threads_end();
   sensor_stop();
-  if (writer_has_recorder(control)) return;
-  writer_finish();
-  writer_finish_header();
+  agent_finish();
 }

@@ -32,6 +32,9 @@ static ALWAYS_INLINE void agent_enter(void) {
 }
 #endif
 
+/* The recorded process ends: completes the recording if the recorder was killed. */
+void agent_finish(void);
+
 /* ---- the environment ---------------------------------------------------------------------- */
 
 /* Removes the recorder's variables from the program's environment. Copies them to SETTINGS, of SIZE

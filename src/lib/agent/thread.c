@@ -135,20 +135,25 @@ int pthread_create(void **made, const void *attributes, function_t *function, vo
 
 /* ---- the process -------------------------------------------------------------------------- */
 
-/* Without the destructors, which exit(3) runs. */
+/* Without the destructors, which exit(3) runs. A child of vfork ends here, too. */
+static void end_process(void) {
+  agent_enter();
+  if (!agent_in_recorded_process()) return;
+  threads_end();
+  agent_finish();
+}
+
 EXPORT __attribute__((noreturn)) void _exit(int status);
 EXPORT __attribute__((noreturn)) void _Exit(int status);
 
 void _exit(int status) {
-  agent_enter();
-  if (agent_in_recorded_process()) threads_end();
+  end_process();
   if (real.exit_now) real.exit_now(status);
   os_exit(status);
 }
 
 void _Exit(int status) {
-  agent_enter();
-  if (agent_in_recorded_process()) threads_end();
+  end_process();
   if (real.exit_now_too) real.exit_now_too(status);
   os_exit(status);
 }
