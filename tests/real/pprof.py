@@ -133,6 +133,7 @@ def published_definitions_read_it():
     """protoc decodes it with the field names of pprof's own profile.proto, written here for the parts that count:
     labels, the period, and the program as the first mapping."""
     needs("protoc")
+    _export("--by", "sample")
     proto = write(PUBLISHED, ".proto")
     with gzip.open(PROFILE) as f:
         text = output_of("protoc", "--decode=perftools.profiles.Profile", "-I", os.path.dirname(proto), proto,

@@ -267,7 +267,7 @@ static int export_recording(const request_t *request) {
   }
   profile_source_t source;
   int status = CLI_FAILED;
-  if (profile_source_read(&source, reader) < 0) {
+  if (profile_source_read(&source, reader, true) < 0) {
     status = message_fail("out of memory");
   } else {
     status = write_to(request, reader, &source);

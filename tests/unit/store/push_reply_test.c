@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -18,25 +19,32 @@
 #include "store/push/request.h"
 
 static http_reply_t reply;
-static uint8_t bytes[256];
 static char error[512];
 
+/* Longer than a message. */
+static char long_secret[1000];
+
 static reply_verdict_t judge(push_protocol_t protocol, long status, const void *body, size_t size) {
-  static const char *secrets[] = {"s3cr3t", "Bearer t0p-s3kret", "team 1"};
+  static const char *secrets[] = {"s3cr3t", "Bearer t0p-s3kret", "team 1", long_secret};
   push_target_t target = {.protocol = protocol};
   target.secrets.items = secrets;
   target.secrets.count = sizeof secrets / sizeof *secrets;
   reply.status = status;
   reply.body_size = size;
-  reply.body = bytes;
-  memcpy(bytes, body, size);
-  bytes[size] = 0;
+  reply.body = malloc(size + 1); /* so a sanitizer sees a read behind it */
+  assert_non_null(reply.body);
+  memcpy(reply.body, body, size);
+  reply.body[size] = 0;
   *error = 0;
-  return reply_judge(&target, &reply, error, sizeof error);
+  reply_verdict_t verdict = reply_judge(&target, &reply, error, sizeof error);
+  free(reply.body);
+  return verdict;
 }
 
 static int start(void **state) {
   (void)state;
+  for (size_t i = 0; i + 1 < sizeof long_secret; i++)
+    long_secret[i] = (char)('a' + i * i % 23);
   memset(&reply, 0, sizeof reply);
   reply.grpc_status = -1;
   return 0;
@@ -75,6 +83,25 @@ static void only_harmless_text_is_quoted(void **state) {
   assert_string_equal(error, "HTTP status 400");
 }
 
+static void no_part_of_a_long_secret_is_quoted(void **state) {
+  (void)state;
+  uint8_t body[1400] = {0x0a, 0, 0, 0x08, 1, 0x12, 0, 0};
+  static const size_t said[] = {8, 100, 199, 512, 900, 999};
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+    for (size_t before = 0; before < 300; before += 99) {
+      size_t text = before + said[i], message = text + 5;
+      body[1] = (uint8_t)(message | 0x80), body[2] = (uint8_t)(message >> 7);
+      body[6] = (uint8_t)(text | 0x80), body[7] = (uint8_t)(text >> 7);
+      memset(body + 8, '-', before);
+      memcpy(body + 8 + before, long_secret + (999 - said[i]) / 2, said[i]);
+      assert_int_equal(judge(PUSH_OTLP, 200, body, 8 + text), REPLY_REFUSED);
+      size_t printed = strcspn(error, "-");
+      assert_true(!strncmp(error, "1 profile was rejected", 22));
+      if (before < 190) assert_string_equal(error, "1 profile was rejected");
+      assert_in_range(strlen(error + printed) - strspn(error + printed, "-"), 0, 7);
+    }
+}
+
 static void trailers_have_grpc_statuses(void **state) {
   (void)state;
   static const char good[] = "\0\0\0\0\3abc\x80\0\0\0\x0egrpc-status:0\n";
@@ -89,7 +116,9 @@ static void trailers_have_grpc_statuses(void **state) {
 
 static void any_bytes_are_judged(void **state) {
   (void)state;
-  unsigned seed = 1;
+  const char *chosen = getenv("SONDE_SEED");
+  unsigned seed = chosen ? (unsigned)strtoul(chosen, NULL, 10) : (unsigned)time(NULL);
+  printf("SONDE_SEED=%u\n", seed);
   for (int round = 0; round < 20000; round++) {
     uint8_t random[48];
     size_t size = (size_t)rand_r(&seed) % sizeof random;
@@ -117,6 +146,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(statuses_say_whether_to_try_again, start),
       cmocka_unit_test_setup(only_harmless_text_is_quoted, start),
+      cmocka_unit_test_setup(no_part_of_a_long_secret_is_quoted, start),
       cmocka_unit_test_setup(trailers_have_grpc_statuses, start),
       cmocka_unit_test_setup(any_bytes_are_judged, start),
       cmocka_unit_test_setup(pauses_double_up_to_half_a_minute, start),

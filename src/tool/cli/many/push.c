@@ -70,12 +70,16 @@ typedef struct request {
 
 /* ---- output ------------------------------------------------------------------------------- */
 
+static const char *plural(uint64_t count) { return count == 1 ? "" : "s"; }
+
 static void print_text(const request_t *q, const push_target_t *target) {
+  const push_counts_t *c = &q->counts;
   char pushed[24], profiles[24], stacks[24], requests[24], bytes[24];
-  printf("%s recording%s pushed to %s: %s profiles, %s stacks, %s requests, %s\n",
-         report_count(q->pushed, pushed), q->pushed == 1 ? "" : "s", target->host,
-         report_count(q->counts.profiles, profiles), report_count(q->counts.stacks, stacks),
-         report_count(q->counts.requests, requests), report_bytes((int64_t)q->counts.bytes, bytes));
+  printf("%s recording%s pushed to %s: %s profile%s, %s stack%s, %s request%s, %s\n",
+         report_count(q->pushed, pushed), plural(q->pushed), target->host,
+         report_count(c->profiles, profiles), plural(c->profiles), report_count(c->stacks, stacks),
+         plural(c->stacks), report_count(c->requests, requests), plural(c->requests),
+         report_bytes((int64_t)c->bytes, bytes));
 }
 
 static void print_json(const request_t *q, const push_target_t *target) {

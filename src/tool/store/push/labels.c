@@ -10,10 +10,11 @@
 #include "store/push/push.h"
 #include "store/session.h"
 
+#define SERVICE "service.name"
 enum { SERVICE_MAX = 512 };
 
 void push_service(const push_target_t *target, const reader_t *reader, char *out, size_t out_size) {
-  const char *set = push_target_value(target, "service.name");
+  const char *set = push_target_value(target, SERVICE);
   if (set && *set)
     snprintf(out, out_size, "%s", set);
   else
@@ -52,15 +53,8 @@ static void sort_and_join(labels_t *l) {
   if (kept) qsort(l->list.items, kept, sizeof *l->list.items, by_name);
 }
 
-static bool add_service(labels_t *l, const push_target_t *target, const reader_t *reader,
-                        const char *name) {
-  char service[SERVICE_MAX];
-  push_service(target, reader, service, sizeof service);
-  return add(l, name, service);
-}
-
 bool labels_of_resource(labels_t *out, const push_target_t *target, const reader_t *reader) {
-  char build_id[FRAME_NAMES_ID_MAX];
+  char build_id[FRAME_NAMES_ID_MAX], service[SERVICE_MAX];
   const record_image_t *image = session_executable(reader);
   *out = (labels_t){0};
   bool good = add_number(out, "process.pid", reader_header(reader)->pid) &&
@@ -69,7 +63,8 @@ bool labels_of_resource(labels_t *out, const push_target_t *target, const reader
     good = add(out, "process.executable.build_id.gnu", frame_names_build_id(image, build_id));
   for (size_t i = 0; good && i < target->labels.count; i++)
     good = add(out, target->labels.items[i].name, target->labels.items[i].value);
-  good = good && add_service(out, target, reader, "service.name");
+  push_service(target, reader, service, sizeof service);
+  good = good && add(out, SERVICE, service);
   sort_and_join(out);
   return good;
 }
@@ -86,13 +81,16 @@ static const char *series_name(labels_t *l, const char *name) {
 
 bool labels_of_series(labels_t *out, const push_target_t *target, const reader_t *reader,
                       const char *name) {
+  char service[SERVICE_MAX];
   *out = (labels_t){0};
-  bool good = true;
+  push_service(target, reader, service, sizeof service);
+  bool good = add(out, "service_name", service);
   for (size_t i = 0; good && i < target->labels.count; i++) {
     const push_label_t *label = &target->labels.items[i];
-    good = add(out, series_name(out, label->name), label->value);
+    bool is_service = !strcmp(label->name, SERVICE);
+    good = add(out, series_name(out, label->name), is_service ? service : label->value);
   }
-  good = good && add_service(out, target, reader, "service_name") && add(out, "__name__", name);
+  good = good && add(out, "__name__", name);
   sort_and_join(out);
   return good;
 }

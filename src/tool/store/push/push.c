@@ -156,7 +156,7 @@ push_result_t push_recording(push_t *p, reader_t *reader, frame_names_t *names,
                              push_counts_t *counts, char *error, size_t error_size) {
   const request_source_t request = {.target = p->target, .reader = reader, .names = names};
   profile_source_t source;
-  if (profile_source_read(&source, reader) < 0) {
+  if (profile_source_read(&source, reader, false) < 0) {
     snprintf(error, error_size, "out of memory");
     return PUSH_FAILED;
   }

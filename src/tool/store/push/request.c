@@ -155,6 +155,18 @@ const char *const *request_headers(push_protocol_t protocol) {
 
 /* ---- replies ------------------------------------------------------------------------------ */
 
+/* Servers repeat whole tokens and parts of them: so many characters are a part. */
+enum { SECRET_PART = 8 };
+
+/* Whether TEXT repeats SECRET, or SAID, its beginning, a part of it. */
+static bool repeats(const char *text, const char *said, const char *secret) {
+  size_t size = strlen(secret), length = strlen(said);
+  if (strstr(text, secret)) return true;
+  for (size_t i = 0; i + SECRET_PART <= length; i++)
+    if (memmem(secret, size, said + i, SECRET_PART)) return true;
+  return false;
+}
+
 /* The first line of what the server says, if it is text and has no secret. */
 static void quote(const push_target_t *target, const char *text, char *out, size_t out_size) {
   size_t size = strcspn(text, "\r\n");
@@ -162,11 +174,8 @@ static void quote(const push_target_t *target, const char *text, char *out, size
   snprintf(out, out_size, "%.*s", (int)size, text);
   for (char *c = out; *c; c++)
     if ((unsigned char)*c < ' ' || (unsigned char)*c >= 127) *out = 0;
-  for (size_t i = 0; i < target->secrets.count; i++) {
-    const char *secret = target->secrets.items[i], *space = strrchr(secret, ' ');
-    if (space && strlen(space) > 8) secret = space + 1; /* behind "Bearer" */
-    if (strstr(text, secret)) *out = 0;
-  }
+  for (size_t i = 0; *out && i < target->secrets.count; i++)
+    if (repeats(text, out, target->secrets.items[i])) *out = 0;
 }
 
 static void explain(const push_target_t *target, const http_reply_t *r, char *error,
@@ -211,15 +220,16 @@ static reply_verdict_t judge_grpc(const http_reply_t *r, char *error, size_t err
 static reply_verdict_t judge_otlp(const push_target_t *target, const http_reply_t *r, char *error,
                                   size_t error_size) {
   int64_t rejected;
-  char message[512], said[200];
-  if (!otlp_read_response(r->body, r->body_size, &rejected, message, sizeof message)) {
+  char *message, said[200];
+  if (!otlp_read_response(r->body, r->body_size, &rejected, &message)) {
     snprintf(error, error_size, "the reply is not one of an OTLP receiver");
     return REPLY_REFUSED;
   }
-  if (rejected <= 0) return REPLY_TAKEN;
   quote(target, message, said, sizeof said);
-  snprintf(error, error_size, "%" PRId64 " profiles were rejected%s%s", rejected, *said ? ": " : "",
-           said);
+  free(message);
+  if (rejected <= 0) return REPLY_TAKEN;
+  snprintf(error, error_size, "%" PRId64 " profile%s rejected%s%s", rejected,
+           rejected == 1 ? " was" : "s were", *said ? ": " : "", said);
   return REPLY_REFUSED;
 }
 

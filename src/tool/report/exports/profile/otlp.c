@@ -103,7 +103,7 @@ static bool put_locations(writer_t *e) {
     l[i].n_attributes = 1;
   }
   e->dictionary.n_locations = count;
-  return true;
+  return !e->tables.failed;
 }
 
 static bool put_stacks(writer_t *e) {
@@ -292,12 +292,11 @@ uint8_t *otlp_bytes(const otlp_source_t *source, const profile_rows_t *rows, siz
   return out;
 }
 
-bool otlp_read_response(const uint8_t *data, size_t size, int64_t *rejected, char *message,
-                        size_t message_size) {
+bool otlp_read_response(const uint8_t *data, size_t size, int64_t *rejected, char **message) {
   Sonde__Otlp__Response *r = sonde__otlp__response__unpack(NULL, size, data);
   const Sonde__Otlp__PartialSuccess *partial = r ? r->partial_success : NULL;
   *rejected = partial ? partial->rejected_profiles : 0;
-  snprintf(message, message_size, "%s", partial ? partial->error_message : "");
+  *message = r ? strdup(partial ? partial->error_message : "") : NULL;
   if (r) sonde__otlp__response__free_unpacked(r, NULL);
-  return r != NULL;
+  return *message != NULL;
 }

@@ -31,9 +31,8 @@ uint8_t *otlp_bytes(const otlp_source_t *source, const profile_rows_t *rows, siz
                     size_t *size);
 
 /* Reads an ExportProfilesServiceResponse. Sets REJECTED to the number of profiles that were
- * rejected and MESSAGE, with a terminating 0, to what the receiver says. False: it is no such
- * message. */
-bool otlp_read_response(const uint8_t *data, size_t size, int64_t *rejected, char *message,
-                        size_t message_size);
+ * rejected and MESSAGE to all that the receiver says, which the caller frees. False: it is no such
+ * message, or out of memory. */
+bool otlp_read_response(const uint8_t *data, size_t size, int64_t *rejected, char **message);
 
 #endif

@@ -5,7 +5,7 @@
 
 static bool add_event(void *context, const record_event_t *e) {
   profile_source_t *s = context;
-  if (!profile_times_add(&s->times, e)) return false;
+  if (s->times.reader && !profile_times_add(&s->times, e)) return false;
   if (e->kind == EVENT_SAMPLE) return samples_add(&s->samples, e);
   return cpu_time_add(&s->cpu_time, e) && wall_add(&s->wall, e);
 }
@@ -17,8 +17,9 @@ static void free_events(profile_source_t *s) {
   profile_times_free(&s->times);
 }
 
-int profile_source_read(profile_source_t *out, reader_t *reader) {
-  *out = (profile_source_t){.wall = {.reader = reader}, .times = {.reader = reader}};
+int profile_source_read(profile_source_t *out, reader_t *reader, bool with_times) {
+  *out = (profile_source_t){.wall = {.reader = reader},
+                            .times = {.reader = with_times ? reader : NULL}};
   const replay_options_t options = {.other = add_event, .other_context = out};
   int status = replay_run(&out->replay, reader, &options);
   if (status == 0 && wall_rank(&out->wall)) {

@@ -14,13 +14,13 @@
 typedef struct profile_source {
   samples_t samples; /* most ticks first */
   cpu_time_t cpu_time;
-  wall_t wall; /* ranked */
-  profile_times_t times;
+  wall_t wall;           /* ranked */
+  profile_times_t times; /* empty unless they were asked for */
   replay_t replay;
 } profile_source_t;
 
 /* 0 or SONDE_ENOMEM. Release with profile_source_free after success. */
-int profile_source_read(profile_source_t *out, reader_t *reader);
+int profile_source_read(profile_source_t *out, reader_t *reader, bool with_times);
 void profile_source_free(profile_source_t *source);
 
 /* The CPU time of a sample: that of all samples, as the kernel counts it, divided among them. 0:

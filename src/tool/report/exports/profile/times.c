@@ -27,9 +27,11 @@ static const char *copy_of(profile_times_t *t, const char *text) {
   return texts_add(&t->texts, (const uint8_t *)text, strlen(text));
 }
 
+static const char *phase_of(const profile_times_t *t) { return t->phase ? t->phase : ""; }
+
 static bool add(profile_times_t *t, profile_time_t stack) {
   uint32_t *slot;
-  stack.phase = t->phase ? t->phase : "";
+  stack.phase = phase_of(t);
   if (!hash_reserve(&t->index, t->count, hash_of_item, t)) return false;
   HASH_FIND(&t->index, hash_of(&stack), slot) {
     profile_time_t *there = &t->items[*slot - 1];
@@ -38,6 +40,9 @@ static bool add(profile_times_t *t, profile_time_t stack) {
     there->wait_ns += stack.wait_ns;
     return true;
   }
+  if (!t->kept_phase) t->kept_phase = copy_of(t, stack.phase);
+  if (!t->kept_phase) return false;
+  stack.phase = t->kept_phase;
   if (stack.call) {
     stack.call = copy_of(t, stack.call);
     stack.what = copy_of(t, stack.what);
@@ -73,11 +78,15 @@ static bool add_wait(profile_times_t *t, const record_event_t *event) {
                                  .wait_ns = p.ns});
 }
 
+/* Only the names of phases in which there are samples are kept. */
 static bool begin_phase(profile_times_t *t, const record_event_t *event) {
   const char *name;
   size_t size = body_text(event, &name);
-  t->phase = texts_add(&t->texts, (const uint8_t *)name, size);
-  return t->phase != NULL;
+  if (!ARRAY_RESERVE(t->phase, size + 1, t->phase_capacity)) return false;
+  if (size) memcpy(t->phase, name, size);
+  t->phase[size] = 0;
+  t->kept_phase = NULL;
+  return true;
 }
 
 bool profile_times_add(profile_times_t *t, const record_event_t *event) {
@@ -104,6 +113,7 @@ void profile_times_finish(profile_times_t *t, const wall_t *wall) {
 
 void profile_times_free(profile_times_t *t) {
   free(t->items);
+  free(t->phase);
   hash_free(&t->index);
   texts_free(&t->texts);
 }

@@ -3,7 +3,8 @@
  * CPU time and waits added up by stack, thread, cause and phase: what pprof and flame graphs of
  * time are made of. A marker begins the phase with its name.
  *
- * One thread uses a profile_times_t. Memory: 72 bytes for each different combination.
+ * One thread uses a profile_times_t. Memory: 72 bytes and the texts of each different combination,
+ * however many markers there are.
  */
 #ifndef SONDE_REPORT_EXPORTS_PROFILE_TIMES_H
 #define SONDE_REPORT_EXPORTS_PROFILE_TIMES_H
@@ -26,7 +27,9 @@ typedef struct profile_times {
   size_t count, capacity;
   hash_index_t index;
   uint64_t ticks, waits; /* samples on a CPU, and of waits */
-  const char *phase;     /* NULL before the first marker */
+  char *phase;           /* the current one; NULL before the first marker */
+  size_t phase_capacity;
+  const char *kept_phase; /* its copy in `texts`; NULL: nothing has used it */
   text_copy_t *texts;
 } profile_times_t;
 
