@@ -3,7 +3,6 @@
 """`sonde store --to clickhouse://…` against servers that are none, are down or refuse, and what it sends, decoded by
 ClickHouse's description of RowBinary. tests/soak/clickhouse.py does the rest with a real server."""
 import json
-import os
 import struct
 import sqlite3
 import urllib.parse
@@ -43,8 +42,8 @@ def _fails(done, *texts):
 
 def _clickhouse(path, body):
     """The answers to the questions that a loader asks."""
-    if body.startswith(b"SELECT toInt64(count() > 0)"):
-        return 200, {}, struct.pack("<q", 0)
+    if body.startswith(b"SELECT DISTINCT recording"):
+        return 200, {}, b""
     if body.startswith(b"SELECT toInt64(sum"):
         return 200, {}, struct.pack("<q", 4096)
     if body.startswith(b"SELECT toInt64("):
@@ -73,6 +72,19 @@ def _rows(data, kinds):
             at += length
         rows.append(row)
     return rows
+
+
+def _spool(folder):
+    spool, = folder.rglob("spool-*.sqlite")
+    return spool
+
+
+def _spooled(folder):
+    return sqlite3.connect(_spool(folder)).execute("SELECT count(*) FROM sessions").fetchone()[0]
+
+
+def _asked(server):
+    return [body for _, _, body in server.requests if body.startswith(b"SELECT DISTINCT recording")]
 
 
 def what_is_sent_is_what_sqlite_has(folder):
@@ -104,7 +116,7 @@ def what_is_sent_is_what_sqlite_has(folder):
             mine, there = [row[:-1] for row in mine], [row[:-1] for row in there]
         assert sorted(mine) == sorted(list(row) for row in there), (name, mine[:2], there[:2])
     assert {"allocations", "leaks", "stacks", "frames", "images"} <= sent.keys(), sent.keys()
-    assert sqlite3.connect(next(folder.rglob("spool-*"))).execute("SELECT count(*) FROM sessions").fetchone() == (0,)
+    assert _spooled(folder) == 0
 
 
 def a_server_that_is_none_gets_no_recordings(folder):
@@ -114,9 +126,7 @@ def a_server_that_is_none_gets_no_recordings(folder):
         home = folder / str(number)
         _fails(_store(_url(server), home), "not one of a ClickHouse server", "wait in")
         assert not any("query=INSERT" in path for path, _, _ in server.requests)
-        good = Receiver(_clickhouse)
-        os.rename(next(home.rglob("spool-*")), fresh(".spool"))
-        assert _store(_url(good), home).returncode == 0
+        assert _spooled(home) == 1
         done = try_sonde("query", "--to", _url(server), "builds", env=environment())
         _fails(done, "ClickHouse server")
 
@@ -126,14 +136,102 @@ def a_server_that_is_down_or_refuses_loses_nothing(folder):
     _fails(_store(f"clickhouse://127.0.0.1:{port}/fleet", folder), "wait in")
     again = _store(f"clickhouse://127.0.0.1:{port}/fleet", folder)
     _fails(again, "wait in")
-    spool = next(folder.rglob("spool-*"))
-    assert sqlite3.connect(spool).execute("SELECT count(*) FROM sessions").fetchone() == (1,)
+    assert _spooled(folder) == 1
     refusing = Receiver((500, {}, b"Code: 241, DB::Exception: Memory limit\nmore"))
     _fails(_store(_url(refusing), folder / "2"), "status 500: Code: 241, DB::Exception: Memory limit;", "wait in")
     _fails(try_sonde("query", "--to", _url(refusing), "builds"), "status 500")
     half = Receiver(lambda path, body: (503, {}, b"") if "query=INSERT" in path else _clickhouse(path, body))
     _fails(_store(_url(half), folder / "3"), "status 503", "wait in")
     assert not any("INTO%20sessions" in path for path, _, _ in half.requests), "a commit after a failure"
+
+
+PAGE, FULL_PAGES = 4096, (1 << 30) // 4096 + 1000
+
+
+def _fill(spool, is_free):
+    """Appends pages to a finished database, which are a hole in its file: to the list of free pages (SQLite's file
+    format, 1.3 and 1.5), or else in use by nothing."""
+    with open(spool, "r+b") as file:
+        header = bytearray(file.read(100))
+        page, count, trunk, free = (struct.unpack_from(f">{form}", header, at)[0]
+                                    for at, form in ((16, "H"), (28, "I"), (32, "I"), (36, "I")))
+        assert page == PAGE and struct.unpack_from(">I", header, 24) == struct.unpack_from(">I", header, 92)
+        file.truncate(FULL_PAGES * PAGE)
+        first, each = count + 1, PAGE // 4 - 8
+        while is_free and first <= FULL_PAGES:
+            leaves = list(range(first + 1, min(first + each, FULL_PAGES) + 1))
+            file.seek((first - 1) * PAGE)
+            file.write(struct.pack(f">II{len(leaves)}I", trunk, len(leaves), *leaves))
+            trunk, free, first = first, free + 1 + len(leaves), first + 1 + len(leaves)
+        struct.pack_into(">III", header, 28, FULL_PAGES, trunk, free)
+        file.seek(0)
+        file.write(header)
+    with sqlite3.connect(spool) as db:
+        if is_free:
+            assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("PRAGMA page_count").fetchone()[0] * PAGE > 1 << 30
+
+
+def a_full_spool_is_sent_first(folder):
+    """It takes nothing more while the server is down, and works again once it is up."""
+    answers = [(503, {}, b"down")]
+    server = Receiver(lambda path, body: answers[0] if answers[0] else _clickhouse(path, body))
+    _fails(_store(_url(server), folder, _recording()), "status 503", "wait in")
+    _fill(_spool(folder), is_free=False)
+    other, _ = record(["true"], "--malloc")
+    _fails(_store(_url(server), folder, other), "the spool is full", "status 503", "wait in")
+    assert _spooled(folder) == 1
+    answers[0] = None
+    done = _store(_url(server), folder, other)
+    assert done.returncode == 0 and json.loads(done.stdout)["sessions"] == 1 and _spooled(folder) == 0, done
+    assert sum("INTO%20sessions" in path for path, _, _ in server.requests) == 2
+
+
+def a_large_spool_that_was_sent_is_not_full(folder):
+    server = Receiver(_clickhouse)
+    assert _store(_url(server), folder, _recording()).returncode == 0
+    _fill(_spool(folder), is_free=True)
+    server.replies[0] = (503, {}, b"down")
+    _fails(_store(_url(server), folder, _recording()), "wait in")
+    assert _spooled(folder) == 1
+
+
+def _runs(folder, count):
+    """Copies of the recording, as of other processes."""
+    with open(_recording(), "rb") as file:
+        data = bytearray(file.read())
+    folder.mkdir(parents=True)
+    for pid in range(count):
+        struct.pack_into("<I", data, 80, 100000 + pid)
+        (folder / f"{pid:03}.sonde").write_bytes(data)
+    return folder
+
+
+def a_server_is_asked_rarely_and_what_it_had_counts_as_present(folder):
+    runs, there = _runs(folder / "runs", 40), set()
+
+    def has(path, body):
+        if not body.startswith(b"SELECT DISTINCT recording"):
+            return _clickhouse(path, body)
+        asked = [int(number) for number in body[body.index(b"(") + 1:body.index(b")")].split(b",")]
+        return 200, {}, b"".join(struct.pack("<q", number) for number in asked if number in there)
+
+    server = Receiver(has)
+    first = json.loads(_store(_url(server), folder / "1", runs).stdout)
+    assert (first["sessions"], first["present"]) == (40, 0), first
+    assert len(_asked(server)) < 10, _asked(server)
+    there.update(int(number) for number in _asked(server)[-1].split(b"(")[1].split(b")")[0].split(b","))
+    assert len(there) == 40
+    server.requests.clear()
+    again = json.loads(_store(_url(server), folder / "2", runs).stdout)
+    assert (again["sessions"], again["present"], again["events"]) == (0, 40, 0), again
+    half = set(sorted(there)[:20])
+    there.intersection_update(half)
+    server.requests.clear()
+    done = json.loads(_store(_url(server), folder / "3", runs).stdout)
+    assert (done["sessions"], done["present"], done["events"]) == (20, 20, first["events"] // 2), done
+    body = next(body for path, _, body in server.requests if "INTO%20sessions" in path)
+    assert len({struct.unpack_from("<q", body, at + 8)[0] for at in range(0, len(body), 128)} - half) == 20
 
 
 def passwords_are_sent_and_not_printed(folder):

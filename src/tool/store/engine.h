@@ -50,7 +50,8 @@ void engine_rows_end(engine_rows_t *rows);
 /* From now on the database refuses to change. */
 bool engine_set_read_only(engine_t *engine);
 
-/* The size of the database's file. */
+/* The size of the database's file, and how much of it is in use. */
 uint64_t engine_bytes(engine_t *engine);
+uint64_t engine_used_bytes(engine_t *engine);
 
 #endif

@@ -55,6 +55,15 @@ static inline int id_set_add(id_set_t *set, uint64_t id) {
   return number < 0 ? -1 : (size_t)number == count;
 }
 
+static inline bool id_set_has(const id_set_t *set, uint64_t id) {
+  uint32_t *slot;
+  if (!set->ids.count) return false;
+  HASH_FIND(&set->index, hash_number(id), slot) {
+    if (set->ids.items[*slot - 1] == id) return true;
+  }
+  return false;
+}
+
 static inline void id_set_free(id_set_t *set) {
   free(set->ids.items);
   hash_free(&set->index);

@@ -133,9 +133,16 @@ void engine_close(engine_t *e) {
   free(e);
 }
 
-uint64_t engine_bytes(engine_t *e) {
-  int64_t pages = read_number(e, "PRAGMA page_count"), size = read_number(e, "PRAGMA page_size");
+static uint64_t bytes_of(engine_t *e, int64_t pages) {
+  int64_t size = read_number(e, "PRAGMA page_size");
   return pages > 0 && size > 0 ? (uint64_t)(pages * size) : 0;
+}
+
+uint64_t engine_bytes(engine_t *e) { return bytes_of(e, read_number(e, "PRAGMA page_count")); }
+
+/* The pages of deleted rows stay in the file, and are used again. */
+uint64_t engine_used_bytes(engine_t *e) {
+  return bytes_of(e, read_number(e, "PRAGMA page_count") - read_number(e, "PRAGMA freelist_count"));
 }
 
 bool engine_set_read_only(engine_t *e) { return run(e, "PRAGMA query_only = 1"); }

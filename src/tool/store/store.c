@@ -14,11 +14,17 @@
 #include "store/clickhouse/remote.h"
 #include "store/signatures.h"
 
+/* A session that this process added to the spool. */
+typedef struct staged {
+  uint64_t recording, events;
+} staged_t;
+
 struct store {
   engine_t *engine;     /* of ClickHouse, the spool or the copy */
   clickhouse_t *remote; /* NULL: the store is a file */
-  bool is_down;         /* the server was not asked again */
-  uint64_t staged;      /* sessions in the spool that this process added */
+  bool is_down;         /* the server is not asked again */
+  uint64_t new_in_row;  /* recordings since one that the server had */
+  ARRAY(staged_t) staged;
   content_known_t known;
   char path[STORE_PATH_MAX]; /* or the URL */
   char spool[STORE_PATH_MAX];
@@ -125,6 +131,7 @@ store_t *store_open(const char *url, bool create, unsigned measures, char *error
 void store_close(store_t *s) {
   if (!s) return;
   content_known_free(&s->known);
+  free(s->staged.items);
   engine_close(s->engine);
   clickhouse_free(s->remote);
   free(s);
@@ -160,17 +167,28 @@ static bool commit(store_t *s) {
   return true;
 }
 
+/* The spool is empty. Its recordings in HAD were on the server before. */
+static void note_sent(store_t *s, const id_set_t *had, store_counts_t *counts) {
+  for (size_t i = 0; i < s->staged.count; i++) {
+    if (!id_set_has(had, s->staged.items[i].recording)) continue;
+    counts->sessions--;
+    counts->present++;
+    counts->events -= s->staged.items[i].events;
+  }
+  content_known_free(&s->known);
+  s->known = (content_known_t){0};
+  s->staged.count = 0;
+}
+
 /* Sends the spool to the server. The spool's transaction ends with its rows deleted, or as before.
  */
-static bool send_spool(store_t *s, char *error, size_t error_size) {
-  uint64_t sent = 0;
-  if (engine_begin(s->engine) && remote_send(s->remote, s->engine, &sent) &&
-      engine_commit(s->engine)) {
-    content_known_free(&s->known);
-    s->known = (content_known_t){0};
-    s->staged = 0;
-    return true;
-  }
+static bool send_spool(store_t *s, store_counts_t *counts, char *error, size_t error_size) {
+  id_set_t had = {0};
+  bool good = engine_begin(s->engine) && remote_send(s->remote, s->engine, &had) &&
+              engine_commit(s->engine);
+  if (good) note_sent(s, &had, counts);
+  id_set_free(&had);
+  if (good) return true;
   char why[512];
   snprintf(why, sizeof why, "%s", remote_error(s->remote, s->engine));
   engine_rollback(s->engine);
@@ -180,13 +198,13 @@ static bool send_spool(store_t *s, char *error, size_t error_size) {
   return false;
 }
 
-bool store_flush(store_t *s, char *error, size_t error_size) {
+bool store_flush(store_t *s, store_counts_t *counts, char *error, size_t error_size) {
   if (!commit(s)) {
     describe(s, error, error_size);
     engine_rollback(s->engine);
     return false;
   }
-  return !s->remote || send_spool(s, error, error_size);
+  return !s->remote || send_spool(s, counts, error, error_size);
 }
 
 bool store_write_names(store_t *s, char *error, size_t error_size) {
@@ -202,21 +220,32 @@ static bool commit_when_due(store_t *s) {
 
 /* ---- recordings --------------------------------------------------------------------------- */
 
-/* Whether the store has the recording; -1: the file cannot be read. A server that cannot be asked
- * is asked when the spool is sent. */
+/* A recording after others that were new is probably new. To ask for each would cost more than to
+ * store those that are not, which are found when the spool is sent. */
+static bool is_asked_for(const store_t *s) {
+  return s->remote && !s->is_down && !(s->new_in_row & (s->new_in_row - 1));
+}
+
+/* Whether the store has the recording; -1: the file cannot be read. */
 static int is_stored(store_t *s, uint64_t recording) {
+  id_set_t had = {0};
   int stored = session_is_stored(s->engine, recording);
-  if (stored || !s->remote || s->is_down) return stored;
-  stored = remote_has(s->remote, recording);
-  s->is_down = stored < 0;
-  return stored > 0;
+  if (stored) return stored;
+  if (is_asked_for(s)) {
+    s->is_down = !remote_which(s->remote, &recording, 1, &had);
+    stored = had.ids.count > 0;
+    id_set_free(&had);
+  }
+  s->new_in_row = stored ? 0 : s->new_in_row + 1;
+  return stored;
 }
 
 /* Stores the program of READER. 0, or SONDE_ENOMEM or SONDE_EIO as session_store. */
 static int put_program(store_t *s, reader_t *reader, const char *path,
                        const session_labels_t *labels, store_counts_t *counts) {
   session_put_t put = {0};
-  int stored = is_stored(s, session_recording_id(reader));
+  uint64_t recording = session_recording_id(reader);
+  int stored = is_stored(s, recording);
   if (stored < 0) return SONDE_EIO;
   if (!stored) {
     int inserted = session_store(reader, path, s->engine, &s->known, labels, &put);
@@ -227,7 +256,9 @@ static int put_program(store_t *s, reader_t *reader, const char *path,
   if (stored) return 0;
   counts->sessions++;
   counts->events += put.events;
-  s->staged++;
+  staged_t *staged = s->remote ? ARRAY_ADD(s->staged) : NULL;
+  if (s->remote && !staged) return SONDE_ENOMEM;
+  if (staged) *staged = (staged_t){recording, put.events};
   if (!s->first) {
     s->first = put.session;
     s->began_ns = now_ns();
@@ -254,14 +285,20 @@ static int put_earlier(store_t *s, uint32_t last, const char *path, const sessio
   return status;
 }
 
+/* A spool that is full is sent: the server may be up again. */
+static bool has_space(store_t *s, store_counts_t *counts, char *error, size_t error_size) {
+  char why[STORE_PATH_MAX + 512];
+  if (!s->remote || engine_used_bytes(s->engine) <= SPOOL_MAX) return true;
+  if (store_flush(s, counts, why, sizeof why)) return true;
+  snprintf(error, error_size, "the spool is full; %s", why);
+  return false;
+}
+
 store_result_t store_put(store_t *s, const char *path, const session_labels_t *labels,
                          store_counts_t *counts, char *error, size_t error_size) {
   reader_t *reader;
   char why[256];
-  if (s->remote && engine_bytes(s->engine) > SPOOL_MAX) {
-    snprintf(error, error_size, "the spool '%s' is full; is '%s' down?", s->spool, s->path);
-    return STORE_FAILED;
-  }
+  if (!has_space(s, counts, error, error_size)) return STORE_FAILED;
   if (reader_open(&reader, path, why, sizeof why) < 0) {
     snprintf(error, error_size, "'%s': %s", path, why);
     return STORE_UNREADABLE;
@@ -275,8 +312,8 @@ store_result_t store_put(store_t *s, const char *path, const session_labels_t *l
   if (status == 0) status = put_program(s, reader, path, labels, counts);
   reader_close(reader);
   if (status == 0 && commit_when_due(s)) {
-    bool is_full = s->remote && s->staged >= SEND_SESSIONS;
-    return !is_full || store_flush(s, error, error_size) ? STORE_DONE : STORE_FAILED;
+    bool is_due = s->staged.count >= SEND_SESSIONS;
+    return !is_due || store_flush(s, counts, error, error_size) ? STORE_DONE : STORE_FAILED;
   }
   if (status == SONDE_ENOMEM)
     snprintf(error, error_size, "out of memory");

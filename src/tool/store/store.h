@@ -17,11 +17,16 @@ typedef struct store store_t;
 /* A path of a store's file fits. */
 enum { STORE_PATH_MAX = 4096 };
 
-/* Opens the store at URL: "sqlite:FILE", one of clickhouse/client.h, or NULL for the user's own
- * file, in the folder for data of the XDG Base Directory Specification. CREATE: to add recordings;
- * else to ask it: a store of ClickHouse is then copied, with the totals of MEASURES (a bit for
- * each). NULL: ERROR has one line. */
+/* A bit for each measure. */
 #define STORE_ALL_MEASURES ((1u << STORE_MEASURES) - 1)
+
+/* Opens the store at URL: "sqlite:FILE", one of clickhouse/client.h, or NULL for the user's own
+ * file, in the folder for data of the XDG Base Directory Specification.
+ *
+ * With CREATE, recordings can be added: the file, or the spool of a store in ClickHouse, is
+ * created. Without it, the store can be queried and symbolized: the file must exist. Of a store in
+ * ClickHouse, the totals of MEASURES and what they refer to are copied into memory. NULL: ERROR has
+ * one line. */
 store_t *store_open(const char *url, bool create, unsigned measures, char *error,
                     size_t error_size);
 void store_close(store_t *store);
@@ -53,7 +58,8 @@ typedef enum store_result {
 store_result_t store_put(store_t *store, const char *path, const session_labels_t *labels,
                          store_counts_t *counts, char *error, size_t error_size);
 
-/* Commits what store_put inserted. False: ERROR has one line. */
-bool store_flush(store_t *store, char *error, size_t error_size);
+/* Commits what store_put inserted, and sends it to the server. Corrects COUNTS for recordings that
+ * the server had. False: ERROR has one line. */
+bool store_flush(store_t *store, store_counts_t *counts, char *error, size_t error_size);
 
 #endif

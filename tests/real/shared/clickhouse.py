@@ -53,5 +53,9 @@ class Server:
     def __exit__(self, *_):
         self.kill()
 
+    def ask(self, sql, database="fleet"):
+        url = f"http://127.0.0.1:{self.port}/?database={database}"
+        return urllib.request.urlopen(url, data=sql.encode(), timeout=60).read().decode()
+
     def url(self, database="fleet"):
         return f"clickhouse://127.0.0.1:{self.port}/{database}"

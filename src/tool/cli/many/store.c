@@ -93,7 +93,7 @@ static int put_all(request_t *q, store_t *store) {
     terminal_progress_step(&progress, i + 1);
   }
   terminal_progress_end(&progress);
-  if (result == STORE_FAILED || !store_flush(store, error, sizeof error))
+  if (result == STORE_FAILED || !store_flush(store, &q->counts, error, sizeof error))
     return message_fail("%s", error);
   (q->json ? print_json : print_text)(q, store);
   return q->unreadable ? CLI_FAILED : CLI_DONE;

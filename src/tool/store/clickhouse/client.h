@@ -5,14 +5,13 @@
  *   clickhouse://HOST[:PORT]/DATABASE          HTTP, port 8123 by default
  *   clickhouse+https://HOST[:PORT]/DATABASE    HTTPS, port 8443 by default
  *
- * CLICKHOUSE_USER and CLICKHOUSE_PASSWORD are sent if they are set; the URL has no credentials.
- * Values travel as RowBinary: numbers of 8 bytes, little endian, and texts with their length
- * (LEB128). One thread uses a client.
+ * CLICKHOUSE_USER and CLICKHOUSE_PASSWORD are sent if they are set; the URL has no credentials. One
+ * thread uses a client.
  */
 #ifndef SONDE_STORE_CLICKHOUSE_CLIENT_H
 #define SONDE_STORE_CLICKHOUSE_CLIENT_H
 
-#include "store/schema.h"
+#include "store/clickhouse/row_binary.h"
 
 typedef struct clickhouse clickhouse_t;
 
@@ -33,21 +32,12 @@ const char *clickhouse_database(const clickhouse_t *client);
 /* Runs SQL outside of any database if IS_GLOBAL, else in the client's. */
 bool clickhouse_run(clickhouse_t *client, const char *sql, bool is_global);
 
-/* Bytes in the RowBinary form, to be sent or as received. */
-typedef struct row_bytes {
-  uint8_t *data;
-  size_t size, capacity;
-} row_bytes_t;
-
-bool row_bytes_put(row_bytes_t *bytes, const store_value_t *value);
-
 /* Runs "INSERT INTO … FORMAT RowBinary" with ROWS. */
 bool clickhouse_insert(clickhouse_t *client, const char *sql, const row_bytes_t *rows);
 
 /* Runs a SELECT that ends in FORMAT RowBinary, and calls TAKE with the values of each row, of the
- * COUNT kinds KINDS; texts are valid during the call. */
-typedef bool (*clickhouse_take_t)(void *context, const store_value_t *values);
+ * COUNT kinds KINDS. */
 bool clickhouse_select(clickhouse_t *client, const char *sql, const store_kind_t *kinds,
-                       size_t count, clickhouse_take_t take, void *context);
+                       size_t count, row_take_t take, void *context);
 
 #endif

@@ -15,6 +15,9 @@
 /* A request has about this many bytes of rows. */
 #define BATCH_BYTES ((size_t)4 << 20)
 
+/* The server is asked for so many recordings at a time. */
+enum { ASKED_MAX = 2000 };
+
 /* Rows of a loader; those of symbolization have the time, which is larger. */
 #define VERSION_LOADED 1
 
@@ -68,15 +71,40 @@ bool remote_create(clickhouse_t *c) {
   return true;
 }
 
-int remote_has(clickhouse_t *c, uint64_t recording) {
-  char sql[TABLES_SQL_MAX];
-  int64_t count = 0;
-  snprintf(sql, sizeof sql,
-           "SELECT toInt64(count() > 0) FROM sessions WHERE recording = %" PRId64
-           " FORMAT RowBinary",
-           (int64_t)recording);
-  bool good = select_number(c, sql, &count) && ((count & ~INT64_C(1)) == 0 || clickhouse_refuse(c));
-  return good ? (int)count : -1;
+typedef struct asked {
+  id_set_t asked, *had;
+  bool is_wrong; /* the answer is not one to the question */
+} asked_t;
+
+static bool take_recording(void *context, const store_value_t *values) {
+  asked_t *a = context;
+  uint64_t recording = (uint64_t)values[0].integer;
+  a->is_wrong = !id_set_has(&a->asked, recording);
+  return !a->is_wrong && id_set_add(a->had, recording) >= 0;
+}
+
+/* Of at most ASKED_MAX recordings; a server takes statements of 256 KiB. */
+static bool ask_which(clickhouse_t *c, const uint64_t *recordings, size_t count, id_set_t *had) {
+  static const store_kind_t kind = STORE_INTEGER;
+  static char sql[128 + (size_t)ASKED_MAX * 24];
+  asked_t asked = {.had = had};
+  bool good = true;
+  int at = sprintf(sql, "SELECT DISTINCT recording FROM sessions WHERE recording IN (");
+  for (size_t i = 0; i < count; i++) {
+    at += sprintf(sql + at, "%s%" PRId64, i ? "," : "", (int64_t)recordings[i]);
+    good &= id_set_add(&asked.asked, recordings[i]) >= 0;
+  }
+  strcpy(sql + at, ") FORMAT RowBinary");
+  good = good && clickhouse_select(c, sql, &kind, 1, take_recording, &asked);
+  id_set_free(&asked.asked);
+  return asked.is_wrong ? clickhouse_refuse(c) : good;
+}
+
+bool remote_which(clickhouse_t *c, const uint64_t *recordings, size_t count, id_set_t *had) {
+  for (size_t i = 0; i < count; i += ASKED_MAX)
+    if (!ask_which(c, recordings + i, count - i < ASKED_MAX ? count - i : ASKED_MAX, had))
+      return false;
+  return true;
 }
 
 uint64_t remote_bytes(clickhouse_t *c) {
@@ -110,7 +138,7 @@ static bool send_table(clickhouse_t *c, engine_t *local, store_table_id_t table,
   const store_value_t value = store_integer(version);
   row_bytes_t bytes = {0};
   tables_sql_insert(table, insert);
-  tables_sql_read(table, read);
+  tables_sql_read(table, version != VERSION_LOADED, read);
   engine_rows_t *rows = engine_query(local, read, &value, 1);
   int step = -1;
   while (rows && (step = engine_step(rows)) > 0) {
@@ -137,57 +165,66 @@ static bool add_sending(engine_t *spool, int64_t session, uint64_t id, int64_t d
   return engine_run(spool, "INSERT INTO sending VALUES (?, ?, ?)", row, 3);
 }
 
-typedef struct staged {
-  int64_t session, recording, day;
-} staged_t;
+typedef struct waiting {
+  int64_t session, day;
+  uint64_t recording;
+} waiting_t;
 
-typedef struct staged_list {
-  staged_t *items;
-  size_t count, capacity;
-} staged_list_t;
+typedef struct waiting_list {
+  ARRAY(waiting_t) sessions;
+  ARRAY(uint64_t) recordings;
+} waiting_list_t;
 
-static bool read_staged(engine_t *spool, staged_list_t *out) {
+static bool read_waiting(engine_t *spool, waiting_list_t *out) {
   engine_rows_t *rows =
       engine_query(spool, "SELECT session, recording, day FROM sessions", NULL, 0);
   int step = -1;
   while (rows && (step = engine_step(rows)) > 0) {
-    staged_t *added = ARRAY_ADD(*out);
-    if (!added) break;
-    *added = (staged_t){engine_value(rows, 0).integer, engine_value(rows, 1).integer,
-                        engine_value(rows, 2).integer};
+    waiting_t *added = ARRAY_ADD(out->sessions);
+    uint64_t *recording = ARRAY_ADD(out->recordings);
+    if (!added || !recording) break;
+    *recording = (uint64_t)engine_value(rows, 1).integer;
+    *added = (waiting_t){engine_value(rows, 0).integer, engine_value(rows, 2).integer, *recording};
   }
   engine_rows_end(rows);
   return step == 0;
 }
 
-/* Fills the table `sending` with the sessions that the server does not have. */
-static bool choose(clickhouse_t *c, engine_t *spool, uint64_t *count) {
-  staged_list_t staged = {0};
+static bool start_sending(engine_t *spool) {
+  return engine_run(spool,
+                    "CREATE TEMP TABLE IF NOT EXISTS sending (session INTEGER PRIMARY KEY,"
+                    " id INTEGER, day INTEGER)",
+                    NULL, 0) &&
+         engine_run(spool, "DELETE FROM sending", NULL, 0);
+}
+
+/* Fills the table `sending` with the COUNT sessions that the server does not have. */
+static bool choose(clickhouse_t *c, engine_t *spool, id_set_t *had, uint64_t *count) {
+  waiting_list_t waiting = {0};
   uint64_t nonce = attempt();
-  bool good = engine_run(spool,
-                         "CREATE TEMP TABLE IF NOT EXISTS sending (session INTEGER PRIMARY KEY,"
-                         " id INTEGER, day INTEGER)",
-                         NULL, 0) &&
-              engine_run(spool, "DELETE FROM sending", NULL, 0) && read_staged(spool, &staged);
+  bool good = start_sending(spool) && read_waiting(spool, &waiting) &&
+              remote_which(c, waiting.recordings.items, waiting.recordings.count, had);
   *count = 0;
-  for (size_t i = 0; good && i < staged.count; i++) {
-    const staged_t *s = &staged.items[i];
-    int has = remote_has(c, (uint64_t)s->recording);
-    uint64_t id = id_not_zero(id_mix(nonce, (uint64_t)s->recording));
-    good = has >= 0 && (has || add_sending(spool, s->session, id, s->day));
-    *count += good && !has;
+  for (size_t i = 0; good && i < waiting.sessions.count; i++) {
+    const waiting_t *w = &waiting.sessions.items[i];
+    uint64_t id = id_not_zero(id_mix(nonce, w->recording));
+    if (id_set_has(had, w->recording)) continue;
+    good = add_sending(spool, w->session, id, w->day);
+    ++*count;
   }
-  free(staged.items);
+  free(waiting.sessions.items);
+  free(waiting.recordings.items);
   return good;
 }
 
 /* What facts refer to comes first, and the sessions' rows last. */
-bool remote_send(clickhouse_t *c, engine_t *spool, uint64_t *sent) {
+bool remote_send(clickhouse_t *c, engine_t *spool, id_set_t *had) {
   char sql[TABLES_SQL_MAX];
-  bool good = remote_create(c) && choose(c, spool, sent);
-  for (int i = 0; good && *sent && i < STORE_TOTALS; i++)
+  uint64_t count;
+  bool good = remote_create(c) && choose(c, spool, had, &count);
+  for (int i = 0; good && count && i < STORE_TOTALS; i++)
     if (i != STORE_SESSIONS) good = send_table(c, spool, (store_table_id_t)i, VERSION_LOADED);
-  if (good && *sent) good = send_table(c, spool, STORE_SESSIONS, VERSION_LOADED);
+  if (good && count) good = send_table(c, spool, STORE_SESSIONS, VERSION_LOADED);
   for (int i = 0; good && i < STORE_TABLE_COUNT; i++) {
     snprintf(sql, sizeof sql, "DELETE FROM %s", store_tables[i].name);
     if (i != STORE_MEASURE_NAMES) good = engine_run(spool, sql, NULL, 0);
@@ -226,6 +263,15 @@ static bool is_of_sessions(store_table_id_t table) {
   return table == STORE_DEVICES || table == STORE_BUILDS || table == STORE_SESSIONS;
 }
 
+/* From now on the table `renamed` gets the frames whose names change. */
+static bool note_renamed(engine_t *copy) {
+  return engine_run(copy, "CREATE TEMP TABLE renamed (frame INTEGER PRIMARY KEY)", NULL, 0) &&
+         engine_run(copy,
+                    "CREATE TEMP TRIGGER rename AFTER UPDATE OF label ON main.frames BEGIN"
+                    " INSERT OR IGNORE INTO renamed VALUES (new.frame); END",
+                    NULL, 0);
+}
+
 bool remote_copy(clickhouse_t *c, engine_t *copy, unsigned measures) {
   char sql[TABLES_SQL_MAX];
   bool good = engine_begin(copy) && is_clickhouse(c);
@@ -234,7 +280,7 @@ bool remote_copy(clickhouse_t *c, engine_t *copy, unsigned measures) {
       good = fill(c, copy, (store_table_id_t)i, 0);
   for (int i = 0; good && i < STORE_MEASURES; i++)
     if (measures >> i & 1) good = fill(c, copy, STORE_TOTALS, (store_measure_t)i);
-  if (good) good = signatures_update(copy) && engine_commit(copy);
+  if (good) good = signatures_update(copy) && engine_commit(copy) && note_renamed(copy);
   for (int i = 0; good && i < STORE_TABLE_COUNT; i++) {
     snprintf(sql, sizeof sql, "DROP TABLE %s", store_tables[i].name);
     if (tables_is_fact((store_table_id_t)i)) good = engine_run(copy, sql, NULL, 0);

@@ -15,18 +15,21 @@
 
 #include "store/clickhouse/client.h"
 #include "store/engine.h"
+#include "store/id_set.h"
 
 /* Creates the database and its tables unless they are there. */
 bool remote_create(clickhouse_t *client);
 
-/* Whether the database has a session of RECORDING: 1, 0; -1: failed. */
-int remote_has(clickhouse_t *client, uint64_t recording);
+/* Adds to HAD those of COUNT recordings of which the database has a session. False: failed. */
+bool remote_which(clickhouse_t *client, const uint64_t *recordings, size_t count, id_set_t *had);
 
-/* Sends all sessions of SPOOL, which has an open transaction, and then deletes its rows. *SENT: the
- * sessions that the database did not have. False: failed; roll the transaction back. */
-bool remote_send(clickhouse_t *client, engine_t *spool, uint64_t *sent);
+/* Sends all sessions of SPOOL, which has an open transaction, and then deletes its rows. HAD:
+ * recordings that the database had, which are not sent. False: failed; roll the transaction back.
+ */
+bool remote_send(clickhouse_t *client, engine_t *spool, id_set_t *had);
 
-/* Sends the frames and names of COPY that have a name, in place of those that the database has. */
+/* Sends the frames of COPY that got names since remote_copy, with these, in place of those that the
+ * database has. */
 bool remote_send_names(clickhouse_t *client, engine_t *copy);
 
 /* Reads the sessions, the totals of MEASURES (a bit for each), and what these refer to, into COPY,

@@ -69,13 +69,14 @@ void tables_sql_insert(store_table_id_t id, char out[TABLES_SQL_MAX]) {
   put(out, "%s%s) FORMAT RowBinary", extra ? ", " : "", extra ? extra : "");
 }
 
-void tables_sql_read(store_table_id_t id, char out[TABLES_SQL_MAX]) {
+void tables_sql_read(store_table_id_t id, bool only_renamed, char out[TABLES_SQL_MAX]) {
   const store_table_t *table = &store_tables[id];
   *out = 0;
   put(out, "SELECT ");
   if (!tables_is_fact(id) && id != STORE_SESSIONS) {
     put_columns(out, table, false);
     put(out, "%s FROM %s WHERE ?1 > 0", extra_of(id) ? ", ?1" : "", table->name);
+    if (only_renamed) put(out, " AND frame IN (SELECT frame FROM renamed)");
     return;
   }
   put(out, "sending.id");

@@ -19,9 +19,10 @@ bool tables_is_fact(store_table_id_t table);
 void tables_sql_create(store_table_id_t table, char out[TABLES_SQL_MAX]);
 
 /* The statement for clickhouse_insert, and the one that reads the rows to send from the local
- * database: ?1 is the version. Sessions and facts have the ids of the table `sending`. */
+ * database: ?1 is the version. Sessions and facts have the ids of the table `sending`.
+ * ONLY_RENAMED: those of frames in the table `renamed`. */
 void tables_sql_insert(store_table_id_t table, char out[TABLES_SQL_MAX]);
-void tables_sql_read(store_table_id_t table, char out[TABLES_SQL_MAX]);
+void tables_sql_read(store_table_id_t table, bool only_renamed, char out[TABLES_SQL_MAX]);
 
 /* The SELECT of all rows of a table, each once; of totals, those of MEASURE. Sets KINDS to the
  * kinds of the columns and returns their count. */
