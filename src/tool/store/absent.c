@@ -78,3 +78,8 @@ uint64_t engine_bytes(engine_t *e) {
   (void)e;
   return 0;
 }
+
+uint64_t engine_used_bytes(engine_t *e) {
+  (void)e;
+  return 0;
+}

@@ -160,10 +160,11 @@ enum { SECRET_PART = 8 };
 
 /* Whether TEXT repeats SECRET, or SAID, its beginning, a part of it. */
 static bool repeats(const char *text, const char *said, const char *secret) {
-  size_t size = strlen(secret), length = strlen(said);
+  size_t length = strlen(said);
+  char part[SECRET_PART + 1] = "";
   if (strstr(text, secret)) return true;
   for (size_t i = 0; i + SECRET_PART <= length; i++)
-    if (memmem(secret, size, said + i, SECRET_PART)) return true;
+    if (strstr(secret, memcpy(part, said + i, SECRET_PART))) return true;
   return false;
 }
 
