@@ -108,7 +108,8 @@ static bool find_size(const reader_t *r, size_t count) {
 static bool read_segments(const reader_t *r) {
   size_t count;
   GElf_Phdr header;
-  if (elf_getphdrnum(r->elf, &count) != 0 || !find_size(r, count)) return false;
+  if (elf_getphdrnum(r->elf, &count) != 0) return refuse(r, "it is truncated or damaged");
+  if (!find_size(r, count)) return false;
   r->object->image = calloc(1, r->object->size);
   if (!r->object->image) return refuse(r, "out of memory");
   for (size_t i = 0; i < count; i++)
