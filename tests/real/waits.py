@@ -8,26 +8,16 @@ import re
 import subprocess
 
 from helpers import (
-    SEED, Delays, fresh, needs, needs_agent, record, report, run_cases, skip_part, start_record, until,
+    SEED, Delays, fresh, needs, needs_agent, record, report, run_cases, start_record, until,
     until_asleep, until_child)
 from shared.stalls import build, name, stalls
+from shared.timing import near
 
 draw = random.Random(SEED)
 
 
 def waits(path):
     return report(path, "--top", 100000, "waits")["waits"]
-
-
-def near(told, true, what, delays):
-    """The state between two looks is that of one of them, so a look that is late may be wrong about its delay. An
-    error above the bound is no finding where the machine was late by as much in all."""
-    off, bound = abs(told - true), 0.05 * true + 0.06 + 3 * delays.worst
-    print(f"{what}: {true:.3f} s, told {told:.3f}; looks were at most {delays.worst:.3f} s late, {delays.sum:.3f} in all")
-    if bound <= off < delays.sum:
-        skip_part(what, f"{off:.3f} s off, and the machine was late by {delays.sum:.3f} s in all")
-    else:
-        assert off < bound, (what, told, true)
 
 
 def kinds_of_futex_waits():
