@@ -142,8 +142,8 @@ export class Data {
     const result = new Int32Array(frames.function.length);
     result[0] = -1;
     for (let i = 1; i < result.length; i++) {
-      /* Functions of Python have no library: own and other ones of one name are told apart. */
-      const key = [frames.function[i], frames.library[i], frames.flags[i] & (OWN | SYSTEM)].join();
+      /* As frame_name_compare of the reports: functions of Python have no library, but a file. */
+      const key = [frames.function[i], frames.library[i] || frames.file[i]].join();
       let id = known.get(key);
       if (id === undefined) {
         id = this.functions.length;

@@ -85,6 +85,31 @@ thread.join()
     return f"{count}"
 
 
+def one_name_in_two_files():
+    """Functions of one name in two files are two functions."""
+    other = write("""
+import time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(100))
+""", ".py")
+    path = _run(f"""
+import runpy, time
+other = runpy.run_path({other!r})
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(100))
+burn(0.1)
+other["burn"](0.3)
+""", "--sample=500")
+    rows = [row for row in report(path, "--top", 1000, "sample")["sample"]["functions"] if row["function"] == "burn"]
+    assert len(rows) == 2 and len({row["file"] for row in rows}) == 2, rows
+    more, less = (row["total"] for row in sorted(rows, key=lambda row: row["file"] != other))
+    assert more > 1.5 * less > 0, rows
+
+
 def crash():
     path = _run("""
 import ctypes

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/hash.h"
 #include "base/terminal.h"
 #include "report/own_code.h"
 #include "symbol/demangle.h"
@@ -167,6 +168,19 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }
+}
+
+static const char *home_of(const frame_name_t *name) {
+  return *name->library || !name->file ? name->library : name->file;
+}
+
+uint64_t frame_name_hash(const frame_name_t *name) {
+  return hash_text(hash_text(HASH_START, name->function), home_of(name));
+}
+
+int frame_name_compare(const frame_name_t *a, const frame_name_t *b) {
+  int order = a == b ? 0 : strcmp(a->function, b->function);
+  return order || a == b ? order : strcmp(home_of(a), home_of(b));
 }
 
 char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char *out, size_t size) {

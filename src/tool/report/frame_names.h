@@ -46,6 +46,11 @@ int frame_names_of_frame(frame_names_t *names, const record_frame_t *frame,
  * most WIDTH columns. Returns OUT. */
 char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char *out, size_t size);
 
+/* Which function NAME is: functions of one name in different libraries, or in different files where
+ * there is no library (Python), differ. Compare: as strcmp. */
+uint64_t frame_name_hash(const frame_name_t *name);
+int frame_name_compare(const frame_name_t *a, const frame_name_t *b);
+
 /* The functions of FRAME, in the form of a recording, if they have names; valid until the next
  * call. Returns the count. For pack_names_t: NAMES is a frame_names_t. */
 int frame_names_stored(void *names, const record_frame_t *frame, const record_function_t **out);

@@ -25,25 +25,16 @@ static const column_t own_columns[] = {
 
 /* ---- adding up ---------------------------------------------------------------------------- */
 
-static uint64_t hash_of_name(const frame_name_t *name) {
-  return hash_text(hash_text(HASH_START, name->function), name->library);
-}
-
 static uint64_t hash_of_function(const void *functions, size_t i) {
-  return hash_of_name(((const function_sums_t *)functions)->items[i].name);
-}
-
-static int by_name(const frame_name_t *a, const frame_name_t *b) {
-  int order = strcmp(a->function, b->function);
-  return order ? order : strcmp(a->library, b->library);
+  return frame_name_hash(((const function_sums_t *)functions)->items[i].name);
 }
 
 /* NULL: out of memory. */
 static function_sum_t *function_of(function_sums_t *f, const frame_name_t *name) {
   uint32_t *slot;
   if (!hash_reserve(&f->index, f->count, hash_of_function, f)) return NULL;
-  HASH_FIND(&f->index, hash_of_name(name), slot) {
-    if (!by_name(f->items[*slot - 1].name, name)) return &f->items[*slot - 1];
+  HASH_FIND(&f->index, frame_name_hash(name), slot) {
+    if (!frame_name_compare(f->items[*slot - 1].name, name)) return &f->items[*slot - 1];
   }
   if (!ARRAY_GROW(f->items, f->count, f->capacity)) return NULL;
   f->items[f->count++] = (function_sum_t){.name = name};
@@ -85,7 +76,7 @@ static int by_self(const void *left, const void *right) {
   const function_sum_t *a = left, *b = right;
   if (a->self != b->self) return a->self > b->self ? -1 : 1;
   if (a->total != b->total) return a->total > b->total ? -1 : 1;
-  return by_name(a->name, b->name);
+  return frame_name_compare(a->name, b->name);
 }
 
 /* The program's own functions first, by total. */
@@ -94,7 +85,7 @@ static int by_own(const void *left, const void *right) {
   if (a->name->own != b->name->own) return a->name->own ? -1 : 1;
   if (a->total != b->total) return a->total > b->total ? -1 : 1;
   if (a->own != b->own) return a->own > b->own ? -1 : 1;
-  return by_name(a->name, b->name);
+  return frame_name_compare(a->name, b->name);
 }
 
 /* A function that only calls others, such as most of a program's main, says little in a summary. */

@@ -42,12 +42,8 @@ struct tree {
 
 /* ---- building ----------------------------------------------------------------------------- */
 
-static uint64_t hash_name(const frame_name_t *name) {
-  return hash_text(hash_text(HASH_START, name->function), name->library);
-}
-
 static uint64_t hash_of_function(const void *tree, size_t i) {
-  return hash_name(((const tree_t *)tree)->functions[i]);
+  return frame_name_hash(((const tree_t *)tree)->functions[i]);
 }
 
 static uint64_t hash_of_node(const void *tree, size_t i) {
@@ -55,16 +51,12 @@ static uint64_t hash_of_node(const void *tree, size_t i) {
   return hash_pair(n->parent, n->function);
 }
 
-static bool same_function(const frame_name_t *a, const frame_name_t *b) {
-  return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
-}
-
 /* The number of NAME's function; UINT32_MAX: out of memory. */
 static uint32_t number_of(tree_t *t, const frame_name_t *name) {
   uint32_t *slot;
   if (!hash_reserve(&t->function_index, t->function_count, hash_of_function, t)) return UINT32_MAX;
-  HASH_FIND(&t->function_index, hash_name(name), slot) {
-    if (same_function(t->functions[*slot - 1], name)) return *slot - 1;
+  HASH_FIND(&t->function_index, frame_name_hash(name), slot) {
+    if (!frame_name_compare(t->functions[*slot - 1], name)) return *slot - 1;
   }
   if (!ARRAY_GROW(t->functions, t->function_count, t->function_capacity)) return UINT32_MAX;
   t->functions[t->function_count++] = name;
@@ -97,7 +89,7 @@ static void add_to(node_t *n, int64_t weight, int64_t count) {
 
 /* The node of the function NAME among AT and the nodes above it; 0: none. */
 static uint32_t outer_call(const tree_t *t, uint32_t at, const frame_name_t *name) {
-  while (at && !same_function(t->nodes[at].name, name))
+  while (at && frame_name_compare(t->nodes[at].name, name))
     at = t->nodes[at].parent;
   return at;
 }
@@ -162,8 +154,7 @@ static int heavier(const void *left, const void *right, void *context) {
   const node_t *a = &t->nodes[*(const uint32_t *)left], *b = &t->nodes[*(const uint32_t *)right];
   if (size_of(a->weight) != size_of(b->weight))
     return size_of(a->weight) > size_of(b->weight) ? -1 : 1;
-  int order = strcmp(a->name->function, b->name->function);
-  return order ? order : strcmp(a->name->library, b->name->library);
+  return frame_name_compare(a->name, b->name);
 }
 
 /* The children of PARENT, largest weight first; NULL: out of memory, or none. */

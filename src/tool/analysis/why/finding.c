@@ -16,8 +16,13 @@ const char *why_kind_key(why_kind_t kind) {
   return keys[kind];
 }
 
+/* Functions of one name are told apart by the library, else by the file (Python). */
+static const char *home_of(const why_function_t *f) {
+  return *f->library || !f->file ? f->library : f->file;
+}
+
 bool why_same_function(const why_function_t *a, const why_function_t *b) {
-  return a == b || (a && b && !strcmp(a->name, b->name) && !strcmp(a->library, b->library));
+  return a == b || (a && b && !strcmp(a->name, b->name) && !strcmp(home_of(a), home_of(b)));
 }
 
 char *why_function_text(const why_function_t *f, char out[WHY_NAME_MAX]) {

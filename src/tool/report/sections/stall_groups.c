@@ -23,7 +23,7 @@ typedef ARRAY(const frame_name_t *) numbered_t;
 /* All code without a name in one library counts as one function. */
 static bool same_function(const frame_name_t *a, const frame_name_t *b) {
   if (!a->known && !b->known && *a->library) return !strcmp(a->library, b->library);
-  return a == b || (!strcmp(a->function, b->function) && !strcmp(a->library, b->library));
+  return !frame_name_compare(a, b);
 }
 
 /* A linear search: a stall has few functions. UINT32_MAX: out of memory. */
@@ -205,7 +205,7 @@ static bool attribute(attributed_stall_t *n, const report_t *r, const stall_t *s
 static uint64_t id_of(const attributed_stall_t *n) {
   uint64_t hash = hash_text(HASH_START, stall_label_key(n->stall->label));
   if (!n->hot) return hash_text(hash, n->call);
-  return hash_text(hash_text(hash, n->hot->library), n->hot->function);
+  return hash_pair(hash, frame_name_hash(n->hot));
 }
 
 static void add_to_group(stall_groups_t *e, const attributed_stall_t *n) {

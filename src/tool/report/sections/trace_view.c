@@ -61,8 +61,7 @@ static bool name_can_block(const frame_name_t *name) {
 
 static int by_name(const void *left, const void *right) {
   const trace_function_t *a = left, *b = right;
-  int order = strcmp(a->name->function, b->name->function);
-  if (!order) order = strcmp(a->name->library, b->name->library);
+  int order = frame_name_compare(a->name, b->name);
   return order ? order : a->frame < b->frame ? -1 : a->frame > b->frame;
 }
 
@@ -126,8 +125,7 @@ static bool sum_functions(trace_view_t *v) {
   size_t kept = 0;
   for (size_t i = 1; i < count; i++) {
     trace_function_t *a = &v->functions[kept], *b = &v->functions[i];
-    if (!strcmp(a->name->function, b->name->function) &&
-        !strcmp(a->name->library, b->name->library)) {
+    if (!frame_name_compare(a->name, b->name)) {
       trace_add_times(&a->times, &b->times);
       a->total_ns += b->total_ns;
       a->wait_ns += b->wait_ns;

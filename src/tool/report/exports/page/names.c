@@ -162,8 +162,11 @@ void page_names_free(page_names_t *n) {
 
 /* ---- functions ---------------------------------------------------------------------------- */
 
+/* As frame_name_compare: the text that tells functions of one name apart. */
+static uint32_t home_of(const page_frame_t *f) { return f->library ? f->library : f->file; }
+
 static uint64_t hash_of_function(const page_frame_t *f) {
-  return hash_pair(f->function, f->library);
+  return hash_pair(f->function, home_of(f));
 }
 
 uint32_t *page_functions(const page_names_t *n) {
@@ -178,7 +181,7 @@ uint32_t *page_functions(const page_names_t *n) {
     uint32_t *slot;
     HASH_FIND(&index, hash_of_function(&frames[i]), slot) {
       const page_frame_t *there = &frames[*slot - 1];
-      if (there->function == frames[i].function && there->library == frames[i].library) break;
+      if (there->function == frames[i].function && home_of(there) == home_of(&frames[i])) break;
     }
     if (!*slot) *slot = (uint32_t)i + 1;
     first[i] = *slot - 1;
