@@ -108,6 +108,8 @@ static void a_starved_program_does_not_stall(void **unused) {
   (void)unused;
   assert_int_equal(simulate("C" HUNDRED("r") "C", 250).reported_ns, 0);
   assert_int_equal(simulate(TEN("Crrrrrrrrr"), 250).reported_ns, 0); /* a tenth of a CPU */
+  /* A long stop before it does not hide the waits for a CPU. */
+  assert_int_equal(simulate(HUNDRED("TTT") TEN("rrrC"), 250).reported_ns, 0);
   assert_near(simulate(HUNDRED("Crrr"), 250).reported_ns, 1000, 120);
 }
 

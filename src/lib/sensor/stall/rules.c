@@ -51,7 +51,7 @@ uint64_t stall_iteration_runq_wait_ns(const stall_iteration_t *t) {
   uint64_t ready = t->ready_ns > 0 ? (uint64_t)t->ready_ns : 0;
   uint64_t booked = minus(t->last.runq_ns, t->first.runq_ns);
   uint64_t seen = ready > minus(booked, t->late_ns) ? ready : minus(booked, t->late_ns);
-  uint64_t age = minus(t->last.now_ns, t->began_ns);
+  uint64_t age = minus(t->last.now_ns, t->began_ns + t->stopped_ns + t->late_ns);
   return seen > BOOKING_NS && seen > age / 10 ? seen : 0;
 }
 
