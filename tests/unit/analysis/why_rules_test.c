@@ -32,6 +32,8 @@ enum {
   MAKES_SOCKETS,
   LOADS_ATOMIC,
   READS_PIPE,
+  THROWS_AT_FIRST,
+  THROWS_OFTEN,
   STACKS
 };
 
@@ -50,6 +52,8 @@ static const char *const functions[STACKS][4] = {
     [MAKES_SOCKETS] = {"socket", "try_it", "main"},
     [LOADS_ATOMIC] = {"std::__atomic_base<int>::load(std::memory_order) const", "watch", "main"},
     [READS_PIPE] = {"read", "receive", "main"},
+    [THROWS_AT_FIRST] = {"__cxa_throw", "find", "start", "main"},
+    [THROWS_OFTEN] = {"__cxa_throw", "find", "serve", "main"},
 };
 
 static int of_stack(void *context, uint32_t stack, why_function_t *out, int max) {
@@ -160,6 +164,19 @@ static void exceptions_that_use_most_time_are_told(void **unused) {
   assert_fault(with_ticks(THROWS, 60, 40), WHY_EXCEPTIONS, "find");
   assert_none(with_ticks(THROWS, 20, 80));
   assert_none(with_ticks(THROWS, 8, 0)); /* 80 ms */
+}
+
+/* The place is that of the stack with most samples, not of the first one. */
+static void the_most_frequent_caller_is_named(void **unused) {
+  (void)unused;
+  why_t *w = new_facts();
+  add_thread(w, 1, 800, 10);
+  add_ticks(w, 1, THROWS_AT_FIRST, 5);
+  for (int i = 0; i < 15; i++) { /* they alternate */
+    add_ticks(w, 1, THROWS_OFTEN, 4);
+    add_ticks(w, 1, COMPUTES, 1);
+  }
+  assert_fault(found(w), WHY_EXCEPTIONS, "called by serve");
 }
 
 static uint64_t one_block(uint64_t level) { return 1 + 0 * level; }
@@ -366,6 +383,7 @@ static void a_wait_is_a_fault_if_it_cannot_end(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_most_frequent_caller_is_named),
       cmocka_unit_test(tries_without_a_pause_are_told),
       cmocka_unit_test(loops_over_an_atomic_variable_are_told),
       cmocka_unit_test(a_wait_is_a_fault_if_it_cannot_end),

@@ -10,11 +10,10 @@
 static bool weigh_if(why_t *w, bool (*is_it)(const why_stack_t *), why_weights_t *out,
                      uint64_t *all) {
   *all = 0;
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_tick_t *t = &w->ticks.items[i];
-    const why_stack_t *s = why_stack(w, t->stack);
-    *all += t->ticks;
-    if (is_it(s) && !why_weights_add(out, s, t->ticks)) return false;
+  for (size_t i = 0; i < w->samples.count; i++) {
+    const why_samples_t *s = &w->samples.items[i];
+    *all += s->ticks;
+    if (is_it(s->stack) && !why_weights_add(out, s->stack, s->ticks)) return false;
   }
   return true;
 }

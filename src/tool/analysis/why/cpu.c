@@ -6,27 +6,24 @@
 
 #include "analysis/why/rules.h"
 
-/* Weighs the ticks of thread TID, or of all threads if 0, by own function. */
-static bool weigh(why_t *w, uint32_t tid, why_weights_t *out) {
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_tick_t *t = &w->ticks.items[i];
-    if (tid && t->tid != tid) continue;
-    if (!why_weights_add(out, why_stack(w, t->stack), t->ticks)) return false;
-  }
+/* Weighs the ticks of all threads by own function. */
+static bool weigh(const why_t *w, why_weights_t *out) {
+  for (size_t i = 0; i < w->samples.count; i++)
+    if (!why_weights_add(out, w->samples.items[i].stack, w->samples.items[i].ticks)) return false;
   return true;
 }
 
 /* The function in which most of the CPU time was spent, of whomever it is: the program of a package
  * has no own functions. NULL: none has most of it. */
-static const why_stack_t *hottest_innermost(why_t *w, uint64_t all, uint64_t *ticks) {
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_stack_t *s = why_stack(w, w->ticks.items[i].stack);
+static const why_stack_t *hottest_innermost(const why_t *w, uint64_t all, uint64_t *ticks) {
+  for (size_t i = 0; i < w->samples.count; i++) {
+    const why_stack_t *s = w->samples.items[i].stack;
     if (!s->count || !s->functions[0].known) continue;
     *ticks = 0;
-    for (size_t k = i; k < w->ticks.count; k++) {
-      const why_stack_t *other = why_stack(w, w->ticks.items[k].stack);
+    for (size_t k = i; k < w->samples.count; k++) {
+      const why_stack_t *other = w->samples.items[k].stack;
       if (other->count && why_same_function(&other->functions[0], &s->functions[0]))
-        *ticks += w->ticks.items[k].ticks;
+        *ticks += w->samples.items[k].ticks;
     }
     if ((double)*ticks >= WHY_HOT_SHARE * (double)all) return s;
     if (i == 64) break; /* most ticks are in few functions */
@@ -57,7 +54,7 @@ static void note_cpu(why_t *w, findings_list_t *out) {
   why_weights_t weights = {0};
   char place[WHY_PLACE_MAX];
   uint64_t ticks;
-  if (weigh(w, 0, &weights) && (double)why_run_ns(w) >= WHY_NOTE_CPU_NS &&
+  if (weigh(w, &weights) && (double)why_run_ns(w) >= WHY_NOTE_CPU_NS &&
       weights.sum >= SAMPLES_LEAST) {
     const why_weight_t *hot = why_weights_hot(&weights, WHY_HOT_SHARE);
     const why_stack_t *other = hot ? NULL : hottest_innermost(w, weights.sum, &ticks);
@@ -119,24 +116,27 @@ static const char *spin_advice(const char *call) {
                                  : "wait with a condition variable, or with a timeout";
 }
 
-/* A thread that spends its time in CALLS. NEEDED: one of them that must be there; NULL: none. */
+/* A thread that spends its time in CALLS. NEEDED: one of them that must be there; NULL: none, and
+ * the finding names the call of the most frequent stack. */
 static void judge_spin(why_t *w, const why_thread_t *t, const char *const *calls,
                        const char *needed, findings_list_t *out) {
   why_weights_t spins = {0};
   const char *call = needed;
-  uint64_t all = 0, seen = 0, first = UINT64_MAX;
+  uint64_t all = 0, seen = 0, most = 0, first = UINT64_MAX;
   bool good = true;
-  for (size_t i = 0; i < w->ticks.count && good; i++) {
-    const why_tick_t *tick = &w->ticks.items[i];
-    if (tick->tid != t->tid) continue;
-    all += tick->ticks;
-    const why_stack_t *s = why_stack(w, tick->stack);
-    const char *spin = spin_call_of(s, calls);
+  for (size_t i = 0; i < w->samples.count && good; i++) {
+    const why_samples_t *s = &w->samples.items[i];
+    if (s->tid != t->tid) continue;
+    all += s->ticks;
+    const char *spin = spin_call_of(s->stack, calls);
     if (!spin) continue;
-    if (!needed) call = spin;
-    if (!strcmp(spin, call)) seen += tick->ticks;
-    if (tick->time_ns < first) first = tick->time_ns;
-    good = why_weights_add(&spins, s, tick->ticks);
+    if (!needed && s->ticks > most) {
+      call = spin;
+      most = s->ticks;
+    }
+    if (needed && !strcmp(spin, needed)) seen += s->ticks;
+    if (s->first_ns < first) first = s->first_ns;
+    good = why_weights_add(&spins, s->stack, s->ticks);
   }
   const why_weight_t *hot = why_weights_hot(&spins, WHY_HOT_SHARE);
   if (needed && (double)seen < WHY_TRY_SHARE * (double)all) good = false;
@@ -176,20 +176,19 @@ static bool is_atomic_load(const why_stack_t *s) {
 static void judge_atomic(why_t *w, const why_thread_t *t, findings_list_t *out) {
   const why_stack_t *loads = NULL;
   uint64_t all = 0, there = 0, load = 0, first = UINT64_MAX;
-  for (size_t i = 0; i < w->ticks.count && !loads; i++)
-    if (w->ticks.items[i].tid == t->tid && is_atomic_load(why_stack(w, w->ticks.items[i].stack)))
-      loads = why_stack(w, w->ticks.items[i].stack);
+  for (size_t i = 0; i < w->samples.count && !loads; i++)
+    if (w->samples.items[i].tid == t->tid && is_atomic_load(w->samples.items[i].stack))
+      loads = w->samples.items[i].stack;
   const why_function_t *owner = loads ? why_owner(loads) : NULL;
-  for (size_t i = 0; owner && i < w->ticks.count; i++) {
-    const why_tick_t *tick = &w->ticks.items[i];
-    if (tick->tid != t->tid) continue;
-    const why_stack_t *s = why_stack(w, tick->stack);
-    const why_function_t *f = why_owner(s);
-    all += tick->ticks;
+  for (size_t i = 0; owner && i < w->samples.count; i++) {
+    const why_samples_t *s = &w->samples.items[i];
+    if (s->tid != t->tid) continue;
+    const why_function_t *f = why_owner(s->stack);
+    all += s->ticks;
     if (!f || !why_same_function(f, owner) || f->line != owner->line) continue;
-    there += tick->ticks;
-    if (is_atomic_load(s)) load += tick->ticks;
-    if (tick->time_ns < first) first = tick->time_ns;
+    there += s->ticks;
+    if (is_atomic_load(s->stack)) load += s->ticks;
+    if (s->first_ns < first) first = s->first_ns;
   }
   if (!owner || !owner->line || (double)there < WHY_SPIN_SHARE * (double)all ||
       (double)load < WHY_ATOMIC_SHARE * (double)there)

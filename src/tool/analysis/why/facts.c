@@ -164,6 +164,40 @@ bool why_complete(why_t *w, const cpu_time_t *time) {
   return !w->failed;
 }
 
+/* ---- samples by stack ----------------------------------------------------------------------- */
+
+static uint64_t hash_of_samples(const void *why, size_t i) {
+  const why_samples_t *s = &((const why_t *)why)->samples.items[i];
+  return hash_number((uint64_t)s->tid << 32 | s->stack->id);
+}
+
+bool why_group_ticks(why_t *w) {
+  w->samples.count = 0;
+  hash_clear(&w->samples_index);
+  for (size_t i = 0; i < w->ticks.count; i++) {
+    const why_tick_t *tick = &w->ticks.items[i];
+    const why_stack_t *stack = why_stack(w, tick->stack);
+    why_samples_t *found = NULL;
+    uint32_t *slot;
+    if (!hash_reserve(&w->samples_index, w->samples.count, hash_of_samples, w)) return false;
+    HASH_FIND(&w->samples_index, hash_number((uint64_t)tick->tid << 32 | stack->id), slot) {
+      found = &w->samples.items[*slot - 1];
+      if (found->tid == tick->tid && found->stack == stack) break;
+    }
+    if (!*slot) {
+      found = ARRAY_ADD(w->samples);
+      if (!found) return false;
+      *slot = (uint32_t)w->samples.count;
+      *found = (why_samples_t){tick->tid, stack, 0, tick->time_ns};
+    }
+    found->ticks += tick->ticks;
+    if (tick->time_ns < found->first_ns) found->first_ns = tick->time_ns;
+  }
+  return true;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
 const usage_series_t *why_series(const why_t *w, usage_field_t field) {
   const usage_series_t *s = w->usage ? &w->usage->series[field] : NULL;
   return s && s->is_known ? s : NULL;
@@ -207,8 +241,10 @@ void why_free(why_t *w) {
     free(w->functions.items[i]);
   free(w->functions.items);
   hash_free(&w->stack_index);
+  hash_free(&w->samples_index);
   leaks_at_end_free(&w->leaks);
   free(w->ticks.items);
+  free(w->samples.items);
   free(w->waits.items);
   free(w->threads.items);
   free(w->stalls.items);

@@ -53,6 +53,13 @@ typedef struct why_tick {
   uint64_t ticks; /* of CPU time that it represents */
 } why_tick_t;
 
+/* All samples of a thread at one stack. Most rules look at these: there are far fewer. */
+typedef struct why_samples {
+  uint32_t tid;
+  const why_stack_t *stack;
+  uint64_t ticks, first_ns;
+} why_samples_t;
+
 /* A time in which a thread was blocked at one place. */
 typedef struct why_wait {
   uint64_t from_ns, to_ns;
@@ -139,6 +146,7 @@ typedef struct why {
   unsigned zombies; /* children that ended and were not waited for, all the time */
 
   ARRAY(why_tick_t) ticks;
+  ARRAY(why_samples_t) samples; /* the ticks by thread and stack, in the order of the first one */
   ARRAY(why_wait_t) waits;
   ARRAY(why_thread_t) threads;
   bool has_ticks, has_waits; /* these sensors recorded */
@@ -164,6 +172,7 @@ typedef struct why {
   /* private */
   ARRAY(why_stack_t *) stacks;
   hash_index_t stack_index;
+  hash_index_t samples_index;
   ARRAY(why_function_t *) functions; /* owned */
   text_copy_t *texts;
   bool failed; /* out of memory */
@@ -177,6 +186,9 @@ bool why_add_level(void *why, const replay_t *replay, uint64_t time);
 
 /* Completes the threads. TIME may be NULL. Call it after the last event. False: out of memory. */
 bool why_complete(why_t *why, const cpu_time_t *time);
+
+/* Makes `samples` of `ticks`. False: out of memory. */
+bool why_group_ticks(why_t *why);
 
 /* The readings of FIELD; NULL: unknown. */
 const usage_series_t *why_series(const why_t *why, usage_field_t field);

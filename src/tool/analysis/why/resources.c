@@ -52,10 +52,9 @@ static bool weigh_openers(why_t *w, why_weights_t *out, bool *is_sampled) {
   }
   if (out->sum) return true;
   *is_sampled = true;
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_stack_t *stack = why_stack(w, w->ticks.items[i].stack);
-    if (why_calls_any(stack, openers) && !why_weights_add(out, stack, w->ticks.items[i].ticks))
-      return false;
+  for (size_t i = 0; i < w->samples.count; i++) {
+    const why_samples_t *s = &w->samples.items[i];
+    if (why_calls_any(s->stack, openers) && !why_weights_add(out, s->stack, s->ticks)) return false;
   }
   return true;
 }

@@ -30,6 +30,7 @@ void why_find(why_t *w, findings_list_t *out) {
       why_stall_rules, why_memory_rules,  why_thread_rules,   why_wakeup_rules, why_resource_rules,
       why_call_rules,  why_blocked_rules, why_recording_rules};
   out->count = 0;
+  w->failed |= !why_group_ticks(w);
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     rules[i](w, out);
   findings_list_rank(out);

@@ -56,11 +56,11 @@ static uint64_t ticks_asleep(why_t *w, const why_thread_t *t, uint64_t *all) {
                                        NULL};
   uint64_t asleep = 0;
   *all = 0;
-  for (size_t i = 0; i < w->ticks.count; i++) {
-    const why_tick_t *tick = &w->ticks.items[i];
-    if (tick->tid != t->tid) continue;
-    *all += tick->ticks;
-    if (why_calls_any(why_stack(w, tick->stack), sleeps)) asleep += tick->ticks;
+  for (size_t i = 0; i < w->samples.count; i++) {
+    const why_samples_t *s = &w->samples.items[i];
+    if (s->tid != t->tid) continue;
+    *all += s->ticks;
+    if (why_calls_any(s->stack, sleeps)) asleep += s->ticks;
   }
   return asleep;
 }
