@@ -2,6 +2,7 @@
  *
  * Tests the parts of a page: rows whose step doubles, compressed text in base64, and escaped HTML.
  */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,6 +40,26 @@ static void equal_rows_are_added_up(void **state) {
   assert_int_equal(rows.items[0].count, 2);
   assert_int_equal(rows.items[0].amount, 16);
   assert_true(rows.items[0].to == PAGE_NEVER);
+  page_rows_free(&rows);
+}
+
+/* The index has the rows of one step as long as they come in order. */
+static void a_row_of_an_earlier_step_is_found(void **state) {
+  (void)state;
+  page_rows_t rows = {.unit_ns = 1000, .limit = 10000};
+  page_row_t row = {.to = PAGE_NEVER, .amount = 1};
+  for (uint32_t i = 0; i < 50; i++, row.from += 1000)
+    assert_true(page_rows_add(&rows, &row));
+  for (int time = 0; time < 2; time++)
+    for (row.place = 1; row.place < 500; row.place++)
+      assert_true(page_rows_add(&rows, &row));
+  assert_int_equal(rows.count, 549);
+  row.place = 0;
+  for (row.from = 0; row.from < 50000; row.from += 1000)
+    assert_true(page_rows_add(&rows, &row));
+  assert_int_equal(rows.count, 549);
+  assert_int_equal(rows.items[0].amount, 2);
+  assert_int_equal(sum_of(&rows), 50 + 2 * 499 + 50);
   page_rows_free(&rows);
 }
 
@@ -104,11 +125,12 @@ static void text_comes_back(void **state) {
   page_stream_t *stream = malloc(sizeof *stream);
   FILE *out = open_memstream(&file, &size);
   assert_true(page_stream_start(stream, out, true));
-  for (uint32_t i = 0, x = 1; i < 200000; i++) {
-    x = x * 1664525 + 1013904223;
-    page_put_number(stream, x >> 8);
+  for (uint64_t i = 0, x = 1; i < 200000; i++) {
+    x = x * UINT64_C(6364136223846793005) + 1442695040888963407;
+    int64_t number = i ? (int64_t)x >> i % 64 : INT64_MIN;
+    page_put_number(stream, number);
     page_put(stream, ",");
-    length += (size_t)sprintf(whole + length, "%u,", x >> 8);
+    length += (size_t)sprintf(whole + length, "%" PRId64 ",", number);
   }
   assert_true(page_stream_end(stream));
   fclose(out);
@@ -145,9 +167,11 @@ static void html_is_escaped(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(equal_rows_are_added_up), cmocka_unit_test(too_many_rows_double_the_step),
-      cmocka_unit_test(places_beyond_the_limit_are_kept), cmocka_unit_test(text_comes_back),
-      cmocka_unit_test(html_is_escaped)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(equal_rows_are_added_up),
+                                     cmocka_unit_test(a_row_of_an_earlier_step_is_found),
+                                     cmocka_unit_test(too_many_rows_double_the_step),
+                                     cmocka_unit_test(places_beyond_the_limit_are_kept),
+                                     cmocka_unit_test(text_comes_back),
+                                     cmocka_unit_test(html_is_escaped)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,10 @@ static uint64_t hash_of_row(const page_row_t *r) {
                    hash_pair((uint64_t)r->place << 32 | r->thread, r->kind));
 }
 
+/* The index has the rows from `indexed` on. */
 static uint64_t hash_of_item(const void *rows, size_t i) {
-  return hash_of_row(&((const page_rows_t *)rows)->items[i]);
+  const page_rows_t *t = rows;
+  return hash_of_row(&t->items[t->indexed + i]);
 }
 
 static bool is_same(const page_row_t *a, const page_row_t *b) {
@@ -21,11 +23,35 @@ static bool is_same(const page_row_t *a, const page_row_t *b) {
          a->kind == b->kind;
 }
 
+/* Removes all rows from the index. A large index is freed: one step with many rows must not make
+ * all later steps slow. */
+static void restart_index(page_rows_t *t, size_t indexed) {
+  if (t->index.mask > 16 * (t->count - t->indexed) + 1024)
+    hash_free(&t->index);
+  else
+    hash_clear(&t->index);
+  t->indexed = indexed;
+}
+
+/* Samples come in the order of time, so a row can only be equal to rows of the last step, and only
+ * these need to be in the index. */
+static void prepare_index(page_rows_t *t, const page_row_t *row) {
+  if (t->is_unordered || !t->count || t->items[t->count - 1].from == row->from) return;
+  t->is_unordered = row->from < t->items[t->count - 1].from;
+  if (!t->is_unordered) {
+    restart_index(t, t->count);
+    return;
+  }
+  hash_free(&t->index); /* hash_reserve then adds all rows */
+  t->indexed = 0;
+}
+
 static bool add(page_rows_t *t, const page_row_t *row) {
   uint32_t *slot;
-  if (!hash_reserve(&t->index, t->count, hash_of_item, t)) return false;
+  prepare_index(t, row);
+  if (!hash_reserve(&t->index, t->count - t->indexed, hash_of_item, t)) return false;
   HASH_FIND(&t->index, hash_of_row(row), slot) {
-    page_row_t *there = &t->items[*slot - 1];
+    page_row_t *there = &t->items[t->indexed + *slot - 1];
     if (!is_same(there, row)) continue;
     there->count += row->count;
     there->amount += row->amount;
@@ -33,7 +59,7 @@ static bool add(page_rows_t *t, const page_row_t *row) {
   }
   if (!ARRAY_GROW(t->items, t->count, t->capacity)) return false;
   t->items[t->count++] = *row;
-  *slot = (uint32_t)t->count;
+  *slot = (uint32_t)(t->count - t->indexed);
   return true;
 }
 
@@ -42,8 +68,8 @@ static bool coarsen(page_rows_t *t) {
   size_t count = t->count;
   bool good = true;
   t->unit_ns *= 2;
+  restart_index(t, 0);
   t->count = 0;
-  hash_clear(&t->index);
   for (size_t i = 0; i < count && good; i++) {
     page_row_t row = t->items[i];
     row.from /= 2;
@@ -73,7 +99,10 @@ static int by_time(const void *left, const void *right) {
 }
 
 void page_rows_sort(page_rows_t *t) {
-  if (t->count) qsort(t->items, t->count, sizeof *t->items, by_time);
+  size_t sorted = 1;
+  while (sorted < t->count && by_time(&t->items[sorted - 1], &t->items[sorted]) < 0)
+    sorted++;
+  if (sorted < t->count) qsort(t->items, t->count, sizeof *t->items, by_time);
 }
 
 void page_rows_free(page_rows_t *t) {

@@ -26,8 +26,10 @@ typedef struct page_rows {
   page_row_t *items;
   size_t count, capacity;
   hash_index_t index;
-  uint64_t unit_ns; /* the step */
-  size_t limit;     /* rows that make the step double */
+  size_t indexed;    /* the first row that the index has */
+  bool is_unordered; /* a row came whose FROM is before that of the last one */
+  uint64_t unit_ns;  /* the step */
+  size_t limit;      /* rows that make the step double */
 } page_rows_t;
 
 /* Adds ROW, whose times are in nanoseconds. False: out of memory. */

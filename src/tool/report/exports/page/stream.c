@@ -13,12 +13,17 @@
 /* 15: the window of deflate; + 16: with the header of gzip (zlib.h, deflateInit2). */
 enum { GZIP_WINDOW = 15 + 16, MEMORY_LEVEL = 8, ZIP_LEVEL = 6 };
 
+/* Groups of four characters that are written at once. */
+enum { GROUPS = 1024 };
+
 static void encode(page_stream_t *s, size_t count) {
   if (!s->is_base64) {
     (void)fwrite(s->bytes, 1, count, s->out);
     return;
   }
   static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  char text[4 * GROUPS];
+  size_t used = 0;
   for (size_t i = 0; i < count; i += 3) {
     size_t left = count - i;
     uint32_t three = (uint32_t)s->bytes[i] << 16;
@@ -27,7 +32,12 @@ static void encode(page_stream_t *s, size_t count) {
     const char four[4] = {digits[three >> 18], digits[three >> 12 & 63],
                           left > 1 ? digits[three >> 6 & 63] : '=',
                           left > 2 ? digits[three & 63] : '='};
-    (void)fwrite(four, 1, sizeof four, s->out);
+    memcpy(text + used, four, sizeof four);
+    used += sizeof four;
+    if (used == sizeof text || i + 3 >= count) {
+      (void)fwrite(text, 1, used, s->out);
+      used = 0;
+    }
   }
 }
 
@@ -62,8 +72,8 @@ bool page_stream_start(page_stream_t *s, FILE *out, bool is_base64) {
                       Z_DEFAULT_STRATEGY) == Z_OK;
 }
 
-void page_put(page_stream_t *s, const char *text) {
-  for (size_t left = strlen(text); left;) {
+static void put_bytes(page_stream_t *s, const char *text, size_t size) {
+  for (size_t left = size; left;) {
     size_t room = PAGE_STREAM_TEXT - s->used, part = left < room ? left : room;
     memcpy(s->text + s->used, text, part);
     s->used += part;
@@ -73,10 +83,17 @@ void page_put(page_stream_t *s, const char *text) {
   }
 }
 
+void page_put(page_stream_t *s, const char *text) { put_bytes(s, text, strlen(text)); }
+
+/* A page has millions of numbers, for which printf is too slow. */
 void page_put_number(page_stream_t *s, int64_t number) {
-  char text[24];
-  snprintf(text, sizeof text, "%" PRId64, number);
-  page_put(s, text);
+  char text[24], *end = text + sizeof text, *p = end;
+  uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+  do {
+    *--p = (char)('0' + left % 10);
+  } while (left /= 10);
+  if (number < 0) *--p = '-';
+  put_bytes(s, p, (size_t)(end - p));
 }
 
 void page_put_json(page_stream_t *s, const char *text) {
