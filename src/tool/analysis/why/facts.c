@@ -168,7 +168,7 @@ bool why_complete(why_t *w, const cpu_time_t *time) {
 
 static uint64_t hash_of_samples(const void *why, size_t i) {
   const why_samples_t *s = &((const why_t *)why)->samples.items[i];
-  return hash_number((uint64_t)s->tid << 32 | s->stack->id);
+  return hash_number((uint64_t)s->tid << 32 | s->id);
 }
 
 bool why_group_ticks(why_t *w) {
@@ -176,19 +176,18 @@ bool why_group_ticks(why_t *w) {
   hash_clear(&w->samples_index);
   for (size_t i = 0; i < w->ticks.count; i++) {
     const why_tick_t *tick = &w->ticks.items[i];
-    const why_stack_t *stack = why_stack(w, tick->stack);
     why_samples_t *found = NULL;
     uint32_t *slot;
     if (!hash_reserve(&w->samples_index, w->samples.count, hash_of_samples, w)) return false;
-    HASH_FIND(&w->samples_index, hash_number((uint64_t)tick->tid << 32 | stack->id), slot) {
+    HASH_FIND(&w->samples_index, hash_number((uint64_t)tick->tid << 32 | tick->stack), slot) {
       found = &w->samples.items[*slot - 1];
-      if (found->tid == tick->tid && found->stack == stack) break;
+      if (found->tid == tick->tid && found->id == tick->stack) break;
     }
     if (!*slot) {
       found = ARRAY_ADD(w->samples);
       if (!found) return false;
       *slot = (uint32_t)w->samples.count;
-      *found = (why_samples_t){tick->tid, stack, 0, tick->time_ns};
+      *found = (why_samples_t){tick->tid, tick->stack, why_stack(w, tick->stack), 0, tick->time_ns};
     }
     found->ticks += tick->ticks;
     if (tick->time_ns < found->first_ns) found->first_ns = tick->time_ns;

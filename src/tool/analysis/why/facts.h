@@ -55,7 +55,7 @@ typedef struct why_tick {
 
 /* All samples of a thread at one stack. Most rules look at these: there are far fewer. */
 typedef struct why_samples {
-  uint32_t tid;
+  uint32_t tid, id; /* ID is that of the stack, which may be unknown */
   const why_stack_t *stack;
   uint64_t ticks, first_ns;
 } why_samples_t;

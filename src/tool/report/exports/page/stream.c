@@ -10,8 +10,9 @@
 
 #include "report/json.h"
 
-/* 15: the window of deflate; + 16: with the header of gzip (zlib.h, deflateInit2). */
-enum { GZIP_WINDOW = 15 + 16, MEMORY_LEVEL = 8, ZIP_LEVEL = 6 };
+/* 15: the window of deflate; + 16: with the header of gzip (zlib.h, deflateInit2). Level 6 makes
+ * pages 5 % smaller, and takes 2.6 to 4.6 times as long. */
+enum { GZIP_WINDOW = 15 + 16, MEMORY_LEVEL = 8, ZIP_LEVEL = 4 };
 
 /* Groups of four characters that are written at once. */
 enum { GROUPS = 1024 };
