@@ -6,15 +6,12 @@ import collections
 import json
 import re
 import struct
-import sys
 
-from helpers import SOURCE, TESTS, run_cases, sonde, try_sonde
-
-sys.path.insert(0, f"{TESTS}/format")
-from reader import checksum  # noqa: E402
+from helpers import SOURCE, run_cases, sonde, try_sonde
+from shared.recordings import STREAM, numbers, recording, string, table, varint
 
 FORMAT = open(f"{SOURCE}/docs/format.md", encoding="utf-8").read()
-HEADER_SIZE, STREAM, FRAME = 4096, 7, 3
+FRAME = 3
 # A field that is 0 and a string that is empty are the same byte, so this is a body of any kind.
 ZERO = b"\x01"
 BODY = ZERO * 40
@@ -42,51 +39,18 @@ def _kinds(*titles):
     return rows | {int(number) for number in re.findall(r"\bsubtype\s+(\d+)", text)}
 
 
-def _varint(value):
-    return bytes([value << 1 | 1]) if value < 128 else (value << 2 | 2).to_bytes(2, "little")
-
-
-def _string(text):
-    return _varint(len(text)) + text
-
-
-def _chunk(kind, stream, records):
-    padded = records + bytes(-len(records) % 8)
-    head = struct.pack("<IHHIIIIQQQHBBIQ", 0x4B4E4843, kind, 1, 64 + len(padded), len(records), stream, 0,
-                       0, 0, 0, 1, 0, 0, 1, 0)
-    chunk = head + padded
-    return chunk[:56] + struct.pack("<Q", checksum(chunk)) + chunk[64:]
-
-
-def _recording(path, events, tables, calls=b""):
-    head = bytearray(HEADER_SIZE)
-    struct.pack_into("<8sHHIQIIIIQQQQQII", head, 0, b"SONDE\r\n\x1a", 0, 0, HEADER_SIZE, 0, 0x01020304, 62, 3, 0,
-                     0, 0, 0, 1000, 1000, 1, 1)
-    chunks = _chunk(2, STREAM, tables) + _chunk(1, STREAM, events)
-    path.write_bytes(bytes(head) + chunks + (_chunk(3, STREAM + 1, calls) if calls else b""))
-    return path
-
-
-def _table(kind, body):
-    return bytes([kind]) + _varint(len(body)) + body
-
-
-def _number(*values):
-    return b"".join(map(_varint, values))
-
-
 def _every_table():
-    bodies = {1: _number(1) + _string(b"/bin/x"), 2: _number(1, 0, 1, 9, 0) + _string(b"id") + _string(b"/bin/x"),
-              3: _number(1, 5), 4: _number(STREAM, 1, 0, 0) + _string(b"thread"), 5: _number(FRAME, 7, 1, 0),
-              6: _number(1, 0, FRAME), 7: _number(1, 0, FRAME, 1), 8: _number(5, 1, 1), 9: _number(FRAME), 16: _number(FRAME) + _string(b"-[A b]"), 17: _number(2, 1),
-              18: _number(0, 1, 0) + _string(b"read"), 19: _number(0, 3), 24: _number(FRAME, 0, 12) + _string(b"f") + _string(b"f.c"),
-              25: _number(16, 8, 0, 1, 0, 0) + _string(b"JS:*f /f.js:1:2"), 48: BODY, 49: b"text: 1\n", 50: _number(0, 1)}
+    bodies = {1: numbers(1) + string(b"/bin/x"), 2: numbers(1, 0, 1, 9, 0) + string(b"id") + string(b"/bin/x"),
+              3: numbers(1, 5), 4: numbers(STREAM, 1, 0, 0) + string(b"thread"), 5: numbers(FRAME, 7, 1, 0),
+              6: numbers(1, 0, FRAME), 7: numbers(1, 0, FRAME, 1), 8: numbers(5, 1, 1), 9: numbers(FRAME), 16: numbers(FRAME) + string(b"-[A b]"), 17: numbers(2, 1),
+              18: numbers(0, 1, 0) + string(b"read"), 19: numbers(0, 3), 24: numbers(FRAME, 0, 12) + string(b"f") + string(b"f.c"),
+              25: numbers(16, 8, 0, 1, 0, 0) + string(b"JS:*f /f.js:1:2"), 48: BODY, 49: b"text: 1\n", 50: numbers(0, 1)}
     assert set(bodies) == _kinds("Records of tables"), set(bodies) ^ _kinds("Records of tables")
-    return b"".join(_table(kind, bodies[kind]) for kind in sorted(bodies))
+    return b"".join(table(kind, bodies[kind]) for kind in sorted(bodies))
 
 
 def _extended(kind, body=BODY):
-    return bytes([6, kind]) + _varint(len(body)) + body
+    return bytes([6, kind]) + varint(len(body)) + body
 
 
 def _lines(path, *options):
@@ -99,11 +63,11 @@ def every_kind_of_extended_record_is_printed(folder):
     for kind in sorted(kinds):
         records = _extended(kind)
         if kind == 49:  # the call before it again
-            records = _extended(48) + _extended(49, _number(len(_extended(48))))
-        said = [line["event"] for line in _lines(_recording(folder / "run.sonde", records, _table(1, _number(1))))]
+            records = _extended(48) + _extended(49, numbers(len(_extended(48))))
+        said = [line["event"] for line in _lines(recording(folder / "run.sonde", records, table(1, numbers(1))))]
         assert set(said) == {EXTENDED[kind]}, (kind, said)
         assert len(said) == (8 if kind == 4 else 2 if kind == 49 else 1), (kind, said)
-    unknown = _lines(_recording(folder / "run.sonde", _extended(99), _table(1, _number(1))))
+    unknown = _lines(recording(folder / "run.sonde", _extended(99), table(1, numbers(1))))
     assert [(line["event"], line["subtype"], line["bytes"]) for line in unknown] == [("unknown", 99, len(BODY))]
 
 
@@ -111,12 +75,12 @@ def every_kind_of_event_is_printed(folder):
     kinds = _kinds("Records of events") - _kinds("Extended records", "Stalls, CPU, wall time") | {1, 2, 3, 4, 5, 7}
     assert kinds == set(EVENTS), kinds ^ set(EVENTS)
     records = b"".join(bytes([kind]) + ZERO * {2: 2, 3: 5, 7: 2}.get(kind, 3) for kind in sorted(kinds))
-    said = collections.Counter(line["event"] for line in _lines(_recording(folder / "run.sonde", records, _every_table())))
+    said = collections.Counter(line["event"] for line in _lines(recording(folder / "run.sonde", records, _every_table())))
     assert said == collections.Counter(EVENTS.values()), said
 
 
 def every_definition_is_printed(folder):
-    path = _recording(folder / "run.sonde", b"", _every_table())
+    path = recording(folder / "run.sonde", b"", _every_table())
     lines = _lines(path, "--tables")
     said = collections.Counter(line["table"] for line in lines)
     assert said.pop("node") == 3, said  # a stack, and the merged stack of a native and a Python frame
@@ -124,7 +88,7 @@ def every_definition_is_printed(folder):
     by = {line["table"]: line for line in lines}
     assert by["frame"]["name"] == "-[A b]" and by["frame"]["functions"][0]["line"] == 12, by["frame"]
     assert by["seccomp"]["forbidden"] == [{"call": "read"}] and by["policy_text"]["text"] == "text: 1\n", by
-    unknown = _lines(_recording(path, b"", _table(1, _number(1)) + _table(99, BODY)), "--tables")
+    unknown = _lines(recording(path, b"", table(1, numbers(1)) + table(99, BODY)), "--tables")
     assert unknown[-1] == {"table": "unknown", "type": 99, "bytes": len(BODY)}, unknown
 
 
@@ -138,13 +102,13 @@ def every_kind_of_call_is_printed(folder):
     enter, leave = struct.pack("<I", 2 | FRAME << 2), struct.pack("<H", 1)
     calls = (eight(3, 0) + enter + leave + eight(0, FRAME) + four(0, 1) + enter + four(1, 1) + four(2, 1) + eight(1, 5)
              + enter + eight(2, 1))
-    said = collections.Counter(line["event"] for line in _lines(_recording(folder / "run.sonde", b"", _every_table(), calls)))
+    said = collections.Counter(line["event"] for line in _lines(recording(folder / "run.sonde", b"", _every_table(), calls=calls)))
     assert said == {"call": 4, "return": 3, "unwind": 1, "lost_return": 1}, said
 
 
 def a_stack_id_is_answered(folder):
-    events = bytes([1, 1, _varint(64)[0], 3]) + bytes([2, 1, 3]) + bytes([7, 1, 3])  # all with stack 1
-    path = _recording(folder / "run.sonde", events, _every_table())
+    events = bytes([1, 1, varint(64)[0], 3]) + bytes([2, 1, 3]) + bytes([7, 1, 3])  # all with stack 1
+    path = recording(folder / "run.sonde", events, _every_table())
     told = sonde("history", path, "stack:1").splitlines()
     assert told[:2] == ["stack 1", "    -[A b]"], told
     assert told[2].startswith("1 malloc, 1 free, 1 samples, 64 B allocated; from "), told
@@ -157,27 +121,27 @@ def a_stack_id_is_answered(folder):
 
 def a_stack_of_every_kind_of_record_is_answered(folder):
     stack = 1
-    bodies = {5: (_string(b"here") + _number(stack), "1 markers"), 6: (_number(1, 4096, 64, stack, 0, 0, 0, 0, 0), "1 calls for mappings"),
-              8: (_number(1, 4096, 64, stack), "1 pool blocks"), 33: (_number(1, 0, stack), "1 stall samples"),
-              34: (_number(1, 7, 8, 4096, 83, 0, stack), "1 locks that a stall waited for"), 46: (_number(7, 9, 3, stack), "3 wall samples"),
-              48: (_number(0, stack), "1 audited calls"), 50: (_number(1, 59, 0, stack, 5), "5 system calls"),
-              12: (_number(stack, 2, 96, 0, 0, 0, 0, 8, 48), "96 B in 2 blocks leaked"),
-              4: (_number(128, 32, stack, STREAM, 0) * 2, "64 B in 2 blocks live in the last snapshot"),
-              64: (_number(11, 1, 0, 3, stack), "thread 3 crashed here"), 65: (_number(7, 83, stack), "thread 7 was here")}
+    bodies = {5: (string(b"here") + numbers(stack), "1 markers"), 6: (numbers(1, 4096, 64, stack, 0, 0, 0, 0, 0), "1 calls for mappings"),
+              8: (numbers(1, 4096, 64, stack), "1 pool blocks"), 33: (numbers(1, 0, stack), "1 stall samples"),
+              34: (numbers(1, 7, 8, 4096, 83, 0, stack), "1 locks that a stall waited for"), 46: (numbers(7, 9, 3, stack), "3 wall samples"),
+              48: (numbers(0, stack), "1 audited calls"), 50: (numbers(1, 59, 0, stack, 5), "5 system calls"),
+              12: (numbers(stack, 2, 96, 0, 0, 0, 0, 8, 48), "96 B in 2 blocks leaked"),
+              4: (numbers(128, 32, stack, STREAM, 0) * 2, "64 B in 2 blocks live in the last snapshot"),
+              64: (numbers(11, 1, 0, 3, stack), "thread 3 crashed here"), 65: (numbers(7, 83, stack), "thread 7 was here")}
     text = _section("Extended records") + _section("Stalls, CPU, wall time")
     rows = re.findall(r"^\| (\d+) \|[^|]*\|([^|]*)\|", text, re.M)
     with_stack = {int(number) for number, layout in rows if re.search(r"[ ,]stack\b(?! as it)", layout)} | {48, 50}
     assert with_stack <= set(bodies), with_stack - set(bodies)
     for kind, (body, words) in bodies.items():
-        before = _extended(64, _number(11, 1, 0, 3, 2)) if kind == 65 else b""
-        path = _recording(folder / "run.sonde", before + _extended(kind, body), _every_table())
+        before = _extended(64, numbers(11, 1, 0, 3, 2)) if kind == 65 else b""
+        path = recording(folder / "run.sonde", before + _extended(kind, body), _every_table())
         told = sonde("history", path, "1")
         assert words in told, (kind, told)
         assert "no event" in sonde("history", path, "5"), kind  # another stack
 
 
 def an_address_in_a_snapshot_is_answered(folder):
-    path = _recording(folder / "run.sonde", _extended(3, _number(1, 0)) + _extended(4, _number(128, 32, 1, STREAM, 0)), _every_table())
+    path = recording(folder / "run.sonde", _extended(3, numbers(1, 0)) + _extended(4, numbers(128, 32, 1, STREAM, 0)), _every_table())
     told = sonde("history", path, "0x5f").splitlines()
     assert told[0].endswith("malloc 0x40  32 bytes  thread 1 thread  stack 1") and told[-1].endswith("  still allocated"), told
     assert sonde("history", path, "0x60") == "no block contained 0x60\n"

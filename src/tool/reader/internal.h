@@ -74,8 +74,8 @@ struct reader {
   ARRAY(record_code_t) codes;
   /* NULL: no address had two codes */
   struct code_times *code_times;
-  /* of items that the reader adds; 0: none yet */
-  uint32_t next_frame, next_node;
+  /* of items that the reader adds; 0: none yet; above UINT32_MAX: no id is left */
+  uint64_t next_frame, next_node;
   /* the id of sonde's agent among the images; 0: none */
   uint32_t agent;
   /* of TABLE_TRACER, in units of the clock */

@@ -14,8 +14,12 @@
 #include "reader/reader.h"
 #include "sonde/status.h"
 
-/* Of all merged stacks: a hostile file could require a million nodes per kilobyte. */
-#define ADDED_MAX (64u << 20)
+/* A hostile file could require a million parts per kilobyte. So parts and nodes are limited by the
+ * number of definitions, which is 7 for each pair of a program with stacks of 15 frames. */
+#define ITEMS_MIN            (4u << 20)
+#define ITEMS_PER_DEFINITION 64u
+/* The same for the frames of chains that are passed. */
+#define STEPS_PER_ITEM 16u
 
 /* A native stack with a chain, and its node. */
 typedef struct part {
@@ -29,26 +33,36 @@ typedef struct merge {
   /* numbers of parts that the current stack needs, innermost first */
   ARRAY(size_t) path;
   ARRAY(uint32_t) frames;
-  uint32_t added;
+  uint64_t items_left, steps_left;
+  bool no_memory;
 } merge_t;
+
+static bool take_item(merge_t *m) { return m->items_left && m->items_left--; }
 
 static uint64_t part_hash(const void *merge, size_t i) {
   const part_t *part = &((const merge_t *)merge)->parts.items[i];
   return hash_pair(part->native, part->chain);
 }
 
-/* The number of the part of NATIVE and CHAIN. A new one gets NODE, and *IS_NEW. SIZE_MAX: out of
- * memory. */
+/* The number of the part of NATIVE and CHAIN. A new one gets NODE, and *IS_NEW. SIZE_MAX: there are
+ * too many, or out of memory. */
 static size_t find_part(merge_t *m, uint32_t native, uint32_t chain, uint32_t node, bool *is_new) {
   uint32_t *slot;
   *is_new = false;
-  if (!hash_reserve(&m->part_index, m->parts.count, part_hash, m)) return SIZE_MAX;
+  if (!hash_reserve(&m->part_index, m->parts.count, part_hash, m)) {
+    m->no_memory = true;
+    return SIZE_MAX;
+  }
   HASH_FIND(&m->part_index, hash_pair(native, chain), slot) {
     const part_t *part = &m->parts.items[*slot - 1];
     if (part->native == native && part->chain == chain) return *slot - 1;
   }
+  if (!take_item(m)) return SIZE_MAX;
   part_t *part = ARRAY_ADD(m->parts);
-  if (!part) return SIZE_MAX;
+  if (!part) {
+    m->no_memory = true;
+    return SIZE_MAX;
+  }
   *part = (part_t){native, chain, node};
   *slot = (uint32_t)m->parts.count;
   *is_new = true;
@@ -68,8 +82,9 @@ static bool is_call(const reader_t *r, uint32_t frame) {
  * `frames`. False: the chain is damaged. */
 static bool pass_call(merge_t *m, uint32_t *chain) {
   m->frames.count = 0;
-  for (int steps = 0; *chain && steps < READER_DEPTH_MAX; steps++) {
+  for (int steps = 0; *chain && steps < READER_DEPTH_MAX && m->steps_left; steps++) {
     const record_chain_t *n = reader_chain_node(m->reader, *chain);
+    m->steps_left--;
     uint32_t *frame = n && n->frame ? ARRAY_ADD(m->frames) : NULL;
     if (!n || (n->frame && !frame)) return false;
     if (frame) *frame = n->frame;
@@ -106,9 +121,10 @@ static bool find_path(merge_t *m, const merged_stack_t *stack, uint32_t *outer) 
 
 /* Adds FRAME inside of *NODE: with the id WANTED, unless that is 0. */
 static bool add_node(merge_t *m, uint32_t *node, uint32_t frame, uint32_t wanted) {
-  if (m->added++ == ADDED_MAX) return false;
+  if (!take_item(m)) return false;
   *node = wanted ? reader_set_node(m->reader, wanted, *node, frame)
                  : reader_add_node(m->reader, *node, frame);
+  if (!*node) m->no_memory |= m->reader->next_node <= UINT32_MAX;
   return *node != 0;
 }
 
@@ -126,7 +142,7 @@ static bool add_part(merge_t *m, size_t number, uint32_t *node) {
   return good;
 }
 
-/* False: the stack is damaged, or there is no memory. */
+/* False: the stack is damaged, or `no_memory`. */
 static bool expand(merge_t *m, const merged_stack_t *stack) {
   uint32_t node;
   if (!find_path(m, stack, &node)) return false;
@@ -135,37 +151,61 @@ static bool expand(merge_t *m, const merged_stack_t *stack) {
   return true;
 }
 
-/* A pair may have several ids. The first gets the nodes, the others copies of the innermost one. */
-static bool expand_all(merge_t *m) {
-  reader_t *r = m->reader;
-  uint32_t highest = 0;
+static part_t *part_of(merge_t *m, const merged_stack_t *s) {
   bool is_new;
-  if (r->python_calls.count)
-    qsort(r->python_calls.items, r->python_calls.count, sizeof(uint32_t), compare_ids);
+  return &m->parts.items[find_part(m, s->native, s->chain, 0, &is_new)];
+}
+
+/* Makes the innermost part of each stack, with the first id of its pair. A pair that was recorded
+ * again with the same id, after a gap for example, is removed. */
+static bool add_innermost_parts(merge_t *m) {
+  reader_t *r = m->reader;
+  size_t kept = 0;
   for (size_t i = 0; i < r->merged_stacks.count; i++) {
-    const merged_stack_t *s = &r->merged_stacks.items[i];
-    if (find_part(m, s->native, s->chain, s->id, &is_new) == SIZE_MAX) return false;
-    if (s->id >= highest) highest = s->id;
+    const merged_stack_t s = r->merged_stacks.items[i];
+    bool is_new;
+    size_t number = find_part(m, s.native, s.chain, s.id, &is_new);
+    if (number == SIZE_MAX) return false;
+    if (is_new || m->parts.items[number].node != s.id) r->merged_stacks.items[kept++] = s;
   }
-  for (size_t i = 0; i < r->nodes.count; i++)
-    if (r->nodes.items[i].id > highest) highest = r->nodes.items[i].id;
-  r->next_node = highest + 1;
-  for (size_t i = 0; i < r->merged_stacks.count; i++) {
-    const merged_stack_t *s = &r->merged_stacks.items[i];
-    const part_t *part = &m->parts.items[find_part(m, s->native, s->chain, 0, &is_new)];
-    if (part->node == s->id && !expand(m, s)) r->damage.missing_definitions++;
-  }
-  for (size_t i = 0; i < r->merged_stacks.count; i++) {
-    const merged_stack_t *s = &r->merged_stacks.items[i];
-    const part_t *part = &m->parts.items[find_part(m, s->native, s->chain, 0, &is_new)];
-    const record_node_t *n = part->node == s->id ? NULL : reader_node(r, part->node);
-    if (n && !reader_set_node(r, s->id, n->parent, n->frame)) return false;
-  }
+  r->merged_stacks.count = kept;
   return true;
 }
 
+/* New nodes get ids above all others. */
+static void set_next_node(reader_t *r) {
+  uint32_t highest = 0;
+  for (size_t i = 0; i < r->merged_stacks.count; i++)
+    if (r->merged_stacks.items[i].id > highest) highest = r->merged_stacks.items[i].id;
+  for (size_t i = 0; i < r->nodes.count; i++)
+    if (r->nodes.items[i].id > highest) highest = r->nodes.items[i].id;
+  r->next_node = (uint64_t)highest + 1;
+}
+
+/* A pair may have several ids. The first gets the nodes, the others copies of the innermost one. */
+static bool expand_all(merge_t *m) {
+  reader_t *r = m->reader;
+  if (r->python_calls.count)
+    qsort(r->python_calls.items, r->python_calls.count, sizeof(uint32_t), compare_ids);
+  if (!add_innermost_parts(m)) return false;
+  set_next_node(r);
+  for (size_t i = 0; i < r->merged_stacks.count && !m->no_memory; i++) {
+    const merged_stack_t *s = &r->merged_stacks.items[i];
+    if (part_of(m, s)->node == s->id && !expand(m, s)) r->damage.missing_definitions++;
+  }
+  for (size_t i = 0; i < r->merged_stacks.count && !m->no_memory; i++) {
+    const merged_stack_t *s = &r->merged_stacks.items[i];
+    uint32_t first = part_of(m, s)->node;
+    const record_node_t *n = first == s->id ? NULL : reader_node(r, first);
+    if (n && !reader_set_node(r, s->id, n->parent, n->frame)) return false;
+  }
+  return !m->no_memory;
+}
+
 int reader_merge_python(reader_t *r) {
-  merge_t m = {.reader = r};
+  uint64_t definitions = r->nodes.count + r->chain_nodes.count + r->merged_stacks.count,
+           items = ITEMS_MIN + ITEMS_PER_DEFINITION * definitions;
+  merge_t m = {.reader = r, .items_left = items, .steps_left = STEPS_PER_ITEM * items};
   bool good = r->merged_stacks.count == 0 || expand_all(&m);
   free(m.parts.items);
   free(m.part_index.slots);

@@ -344,6 +344,24 @@ static int read_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b
   return status;
 }
 
+/* A process has few interpreters; a hostile file may seem to have many. */
+enum { INTERPRETERS_MAX = 16 };
+
+/* Each writer has images of its own: those of an interpreter's file are interpreters, too. */
+static void mark_same_files(reader_t *r) {
+  const char *known[INTERPRETERS_MAX];
+  size_t count = 0, k;
+  for (size_t i = 0; i < r->images.count && count < INTERPRETERS_MAX; i++) {
+    if (!r->images.items[i].is_python) continue;
+    for (k = 0; k < count && strcmp(known[k], r->images.items[i].path); k++)
+      ;
+    if (k == count) known[count++] = r->images.items[i].path;
+  }
+  for (size_t i = 0; i < r->images.count; i++)
+    for (k = 0; k < count && !r->images.items[i].is_python; k++)
+      r->images.items[i].is_python = !strcmp(known[k], r->images.items[i].path);
+}
+
 /* The first native frame further out than a Python frame is the interpreter's. */
 static void find_interpreters(reader_t *r) {
   for (size_t i = 0; i < r->nodes.count; i++) {
@@ -355,10 +373,7 @@ static void find_interpreters(reader_t *r) {
         native && native->image ? find_id(r, &r->image_ids, image_key, native->image) : SIZE_MAX;
     if (image != SIZE_MAX) r->images.items[image].is_python = true;
   }
-  /* Each writer has images of its own. */
-  for (size_t i = 0; i < r->images.count; i++)
-    for (size_t k = 0; k < r->images.count && r->images.items[i].is_python; k++)
-      r->images.items[k].is_python |= !strcmp(r->images.items[i].path, r->images.items[k].path);
+  mark_same_files(r);
 }
 
 int reader_tables(reader_t *r) {
@@ -381,26 +396,27 @@ int reader_tables(reader_t *r) {
 
 /* ---- more items --------------------------------------------------------------------------- */
 
-static uint32_t next_id(const reader_t *r, key_of_t key, size_t count) {
+static uint64_t next_id(const reader_t *r, key_of_t key, size_t count) {
   uint32_t highest = 0;
   for (size_t i = 0; i < count; i++)
     if (key(r, i) > highest) highest = key(r, i);
-  return highest + 1; /* 0: there is none */
+  return (uint64_t)highest + 1;
 }
 
 uint32_t reader_add_frame(reader_t *r, const record_frame_t *frame) {
   if (!r->next_frame) r->next_frame = next_id(r, frame_key, r->frames.count);
-  record_frame_t *item = r->next_frame ? ARRAY_ADD(r->frames) : NULL;
+  record_frame_t *item = r->next_frame <= UINT32_MAX ? ARRAY_ADD(r->frames) : NULL;
   if (!item) return 0;
   *item = *frame;
-  item->id = r->next_frame;
+  item->id = (uint32_t)r->next_frame;
   if (add_id(r, &r->frame_ids, frame_key, frame_hash, r->frames.count - 1) < 0) return 0;
-  return r->next_frame++;
+  return (uint32_t)r->next_frame++;
 }
 
 uint32_t reader_add_node(reader_t *r, uint32_t parent, uint32_t frame) {
   if (!r->next_node) r->next_node = next_id(r, node_key, r->nodes.count);
-  return reader_set_node(r, r->next_node, parent, frame) ? r->next_node++ : 0;
+  if (r->next_node > UINT32_MAX) return 0;
+  return reader_set_node(r, (uint32_t)r->next_node, parent, frame) ? (uint32_t)r->next_node++ : 0;
 }
 
 uint32_t reader_set_node(reader_t *r, uint32_t id, uint32_t parent, uint32_t frame) {

@@ -6,14 +6,12 @@ import resource
 from helpers import SONDE, try_sonde
 
 _SANITIZER = b"__asan_init" in pathlib.Path(SONDE).read_bytes()  # whose memory is the sanitizer's
-SECONDS, BYTES = 120 if _SANITIZER else 20, 256 << 20
 
 
-def _limits():
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    if not _SANITIZER:
-        resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
-
-
-def bounded_sonde(*arguments, cwd=None):
-    return try_sonde(*arguments, preexec_fn=_limits, cwd=cwd)
+def bounded_sonde(*arguments, cwd=None, seconds=20, megabytes=256):
+    def limit():
+        limited = seconds * (6 if _SANITIZER else 1)
+        resource.setrlimit(resource.RLIMIT_CPU, (limited, limited))
+        if not _SANITIZER:
+            resource.setrlimit(resource.RLIMIT_DATA, (megabytes << 20, megabytes << 20))
+    return try_sonde(*arguments, preexec_fn=limit, cwd=cwd)
