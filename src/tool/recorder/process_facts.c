@@ -6,7 +6,6 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/proc_file.h"
 #include "recorder/preload_check.h"
 
 const char process_facts_apart[] =
@@ -27,20 +27,6 @@ static const char *const verdicts[] = {[PRELOAD_WORKS] = NULL,
                                        [PRELOAD_32_BIT] = "it is a 32-bit program",
                                        [PRELOAD_GAINS_RIGHTS] =
                                            "it gains rights (setuid, setgid, capabilities)"};
-
-/* Reads at most SIZE - 1 bytes of /proc/PID/NAME and appends a 0; negative on failure. */
-static ssize_t read_file(pid_t pid, const char *name, char *out, size_t size) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -1;
-  size_t n = 0;
-  for (ssize_t r; n < size - 1 && (r = read(fd, out + n, size - 1 - n)) > 0;)
-    n += (size_t)r;
-  close(fd);
-  out[n] = 0;
-  return (ssize_t)n;
-}
 
 bool process_facts_parse(const char *text, uint64_t ticks_per_second, process_facts_t *out) {
   unsigned long long faults, major, user, system, birth;
@@ -69,7 +55,7 @@ static void read_clock(pid_t pid, uint64_t *cpu_ns) {
 
 bool process_facts_read(pid_t pid, process_facts_t *out) {
   char text[1024];
-  if (read_file(pid, "stat", text, sizeof text) <= 0 ||
+  if (proc_file_read(pid, "stat", text, sizeof text) <= 0 ||
       !process_facts_parse(text, (uint64_t)sysconf(_SC_CLK_TCK), out))
     return false;
   read_clock(pid, &out->cpu_ns);
@@ -79,7 +65,7 @@ bool process_facts_read(pid_t pid, process_facts_t *out) {
 /* Field 28, startstack. */
 uint64_t process_facts_stack(pid_t pid) {
   char text[1024];
-  if (read_file(pid, "stat", text, sizeof text) <= 0) return 0;
+  if (proc_file_read(pid, "stat", text, sizeof text) <= 0) return 0;
   const char *p = strrchr(text, ')');
   for (int field = 2; p && field < 28; field++)
     p = strchr(p + 1, ' ');
@@ -87,14 +73,14 @@ uint64_t process_facts_stack(pid_t pid) {
 }
 
 void process_facts_command(pid_t pid, char *out, size_t size) {
-  ssize_t n = read_file(pid, "cmdline", out, size);
+  ssize_t n = proc_file_read(pid, "cmdline", out, size);
   for (ssize_t i = 0; i + 1 < n; i++)
     if (!out[i]) out[i] = ' ';
   if (n < 0) out[0] = 0;
 }
 
 void process_facts_started_as(pid_t pid, char *out, size_t size) {
-  if (read_file(pid, "cmdline", out, size) < 0) out[0] = 0;
+  if (proc_file_read(pid, "cmdline", out, size) < 0) out[0] = 0;
 }
 
 bool process_facts_runs(pid_t pid, const char *file) {
@@ -118,7 +104,7 @@ static uint64_t namespace_of(pid_t pid, const char *kind) {
 /* The innermost number of a line "NSpid: 812 7 1" of /proc/PID/status. */
 static pid_t innermost_pid(pid_t pid) {
   char text[4096];
-  if (read_file(pid, "status", text, sizeof text) <= 0) return 0;
+  if (proc_file_read(pid, "status", text, sizeof text) <= 0) return 0;
   const char *line = strstr(text, "\nNSpid:");
   if (!line) return 0;
   long number = 0;
@@ -150,7 +136,7 @@ static void read_user(pid_t pid, uid_t *user, gid_t *group) {
   unsigned u, g;
   *user = geteuid();
   *group = getegid();
-  if (read_file(pid, "status", text, sizeof text) <= 0) return;
+  if (proc_file_read(pid, "status", text, sizeof text) <= 0) return;
   const char *line = strstr(text, "\nUid:");
   if (line && sscanf(line, "\nUid: %*u %u", &u) == 1) *user = u;
   line = strstr(text, "\nGid:");
@@ -161,7 +147,7 @@ static void read_user(pid_t pid, uid_t *user, gid_t *group) {
 static bool is_secure(pid_t pid) {
   char bytes[2048];
   uint64_t pair[2];
-  ssize_t n = read_file(pid, "auxv", bytes, sizeof bytes);
+  ssize_t n = proc_file_read(pid, "auxv", bytes, sizeof bytes);
   if (n < 0) return errno == EACCES || errno == EPERM;
   for (ssize_t at = 0; at + (ssize_t)sizeof pair <= n; at += (ssize_t)sizeof pair) {
     memcpy(pair, bytes + at, sizeof pair);
@@ -173,7 +159,7 @@ static bool is_secure(pid_t pid) {
 /* Whether the initial environment has SETTINGS; true if it cannot be read. */
 static bool has_settings(pid_t pid, const char *settings) {
   char *text = malloc(ENVIRONMENT_MAX);
-  ssize_t n = text ? read_file(pid, "environ", text, ENVIRONMENT_MAX) : -1;
+  ssize_t n = text ? proc_file_read(pid, "environ", text, ENVIRONMENT_MAX) : -1;
   bool has = n < 0 || memmem(text, (size_t)n, settings, strlen(settings));
   free(text);
   return has;

@@ -18,31 +18,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static ssize_t read_small(const char *path, char *out, size_t size) {
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return -1;
-  ssize_t n = read(fd, out, size - 1);
-  int error = errno;
-  close(fd);
-  errno = error;
-  if (n >= 0) out[n] = 0;
-  return n;
-}
+#include "base/proc_file.h"
 
 int access_yama_scope(void) {
-  char text[16];
-  if (read_small("/proc/sys/kernel/yama/ptrace_scope", text, sizeof text) <= 0) return -1;
-  return atoi(text);
+  int scope = -1;
+  FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+  if (file && fscanf(file, "%d", &scope) != 1) scope = -1;
+  if (file) fclose(file);
+  return scope;
 }
 
 #define FLAG_KERNEL_THREAD 0x00200000u /* PF_KTHREAD of linux/sched.h */
 
 /* The state letter of PID, 0 if there is none, and its flags (proc_pid_stat(5), field 9). */
 static char state_and_flags(pid_t pid, unsigned *flags) {
-  char path[64], text[1024], state = 0;
+  char text[1024], state = 0;
   *flags = 0;
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  if (read_small(path, text, sizeof text) <= 0) return 0;
+  if (proc_file_read(pid, "stat", text, sizeof text) <= 0) return 0;
   const char *end = strrchr(text, ')');
   if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, flags) < 1) return 0;
   return state;
@@ -71,11 +63,10 @@ static pid_t living_thread(pid_t pid) {
 
 /* The thread group of TID; 0 if unknown. */
 static pid_t group_of(pid_t tid) {
-  char path[64], text[4096];
-  snprintf(path, sizeof path, "/proc/%d/status", tid);
-  if (read_small(path, text, sizeof text) <= 0) return 0;
-  const char *line = strstr(text, "\nTgid:");
-  return line ? (pid_t)strtol(line + 6, NULL, 10) : 0;
+  char text[4096];
+  (void)proc_file_read(tid, "status", text, sizeof text);
+  long group = proc_file_number(text, "\nTgid:");
+  return group > 0 ? (pid_t)group : 0;
 }
 
 static void explain_denied(pid_t pid, problem_t *problem) {
@@ -126,7 +117,7 @@ void access_explain(pid_t pid, int error, problem_t *problem) {
 }
 
 bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {
-  char path[64], text[512];
+  char text[512];
   unsigned flags;
   char state = state_and_flags(pid, &flags);
   *reader = pid;
@@ -154,8 +145,8 @@ bool access_check(pid_t pid, pid_t *reader, problem_t *problem) {
     access_explain_empty(pid, problem);
     return false;
   }
-  snprintf(path, sizeof path, "/proc/%d/syscall", *reader);
-  if (read_small(path, text, sizeof text) < 0 && (errno == EACCES || errno == EPERM)) {
+  if (proc_file_read(*reader, "syscall", text, sizeof text) < 0 &&
+      (errno == EACCES || errno == EPERM)) {
     explain_denied(pid, problem);
     return false;
   }

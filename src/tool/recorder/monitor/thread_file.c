@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/proc_file.h"
 
 /* Descriptors that all monitors keep open. */
 static size_t open_count;
@@ -36,9 +37,10 @@ void thread_file_close(int fd) {
 }
 
 bool thread_file_read(int open_fd, pid_t pid, pid_t tid, const char *name, char *out, size_t size) {
-  int fd = open_fd >= 0 ? open_fd : open_file(pid, tid, name);
-  ssize_t n = fd < 0 ? -1 : pread(fd, out, size - 1, 0);
-  if (open_fd < 0 && fd >= 0) close(fd);
+  char path[64];
+  snprintf(path, sizeof path, "task/%d/%s", (int)tid, name);
+  if (open_fd < 0) return proc_file_read(pid, path, out, size) > 0;
+  ssize_t n = pread(open_fd, out, size - 1, 0);
   out[n > 0 ? n : 0] = 0;
   return n > 0;
 }
