@@ -11,10 +11,12 @@ import os
 import platform
 import re
 import shutil
+import signal
 import subprocess
+import threading
 
 from helpers import (
-    FIXTURES, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, write)
+    FIXTURES, TIMEOUT_SECONDS, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, sonde, start_record, write)
 from shared.calls import no_call_missing, record_trace, switched, trace_of, trace_source
 
 needs_agent()
@@ -183,6 +185,61 @@ def functions_are_patched_while_threads_run():
     functions = {row["function"] for row in told["functions"]}
     assert changed and same and told["lost"] == 0 and {"mix", "half", "tree"} <= functions, (changed, same, functions)
     return f"{changed + same} switches seen in the code, {told['calls']} calls"
+
+
+LATE = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *volatile block;
+#define LATE(n) __attribute__((noinline)) int late_##n(int a) { volatile int b = a; return b * n; }
+#define ALL(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9)
+ALL(LATE)
+#define CALL(n) late_##n(i);
+static void *rest(void *unused) { for (;;) pause(); return unused; }
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, rest, NULL);
+  printf("%d\n", (int)getpid());
+  fflush(stdout);
+  while (getchar() == 'l') {
+    block = malloc(10);
+    free(block);
+    for (int i = 0; i < 100; i++) { ALL(CALL) }
+    puts("called");
+    fflush(stdout);
+  }
+  return 0;
+}
+"""
+
+
+def a_recorder_that_is_late_stops_the_threads_nevertheless():
+    """It gets no CPU time for three seconds, as on a machine under load, when the program switches its patches on."""
+    path, run = start_record([compile_c(LATE, "-O1", "-pthread")], "--trace=!late_*", "--no-waits",
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    pid = run.stdout.readline().strip()
+
+    def call():
+        run.stdin.write("l")
+        run.stdin.flush()
+        assert run.stdout.readline() == "called\n"
+
+    sonde("ctl", pid, "trace=off")
+    call()
+    sonde("ctl", pid, "trace=on")
+    run.send_signal(signal.SIGSTOP)
+    later = threading.Timer(3, run.send_signal, [signal.SIGCONT])
+    later.start()
+    call()
+    later.join()
+    call()
+    run.communicate(timeout=TIMEOUT_SECONDS)
+    told = trace_of(path)["trace"]
+    # The agent restored the functions before; so an address in one of them may be left over on the stack.
+    found = {f["function"]: f["calls"] for f in told["functions"]}
+    assert len(found) > 7 and set(found.values()) == {200}, told
 
 
 def what_a_pattern_selects():

@@ -426,12 +426,14 @@ ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset);
 int os_file_punch(int fd, uint64_t offset, uint64_t size);
 
 /* Sends TEXT to the stream socket with the abstract name NAME (unix(7)) and reads the answer to its
- * end, at most SIZE bytes. Each step waits at most two seconds. Returns the count or a negative
- * errno. */
-ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size);
+ * end, at most SIZE bytes. Each step waits at most PATIENCE_S seconds. Returns the count or a
+ * negative errno. */
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size,
+                          uint32_t patience_s);
 
-/* The same for an answer that carries a descriptor (unix(7), SCM_RIGHTS). Returns the descriptor,
- * as os_open_high does, or a negative errno; -ENOENT if there is none in the answer. */
+/* The same for an answer that carries a descriptor (unix(7), SCM_RIGHTS), within two seconds.
+ * Returns the descriptor, as os_open_high does, or a negative errno; -ENOENT if there is none in
+ * the answer. */
 int os_socket_descriptor(const char *name, const char *text);
 
 /* Connects a datagram socket to the one with the abstract name NAME. The connection also works

@@ -49,11 +49,16 @@ static bool make_line(char *line, size_t size, const char *token, const char *re
   return true;
 }
 
-ssize_t settings_request(const char *socket, const char *token, const char *request, char *answer,
-                         size_t size) {
+ssize_t settings_request_long(const char *socket, const char *token, const char *request,
+                              char *answer, size_t size, uint32_t patience_s) {
   char line[LINE_MAX];
   if (!*socket || !make_line(line, sizeof line, token, request)) return -EINVAL;
-  return os_socket_request(socket, line, answer, size);
+  return os_socket_request(socket, line, answer, size, patience_s);
+}
+
+ssize_t settings_request(const char *socket, const char *token, const char *request, char *answer,
+                         size_t size) {
+  return settings_request_long(socket, token, request, answer, size, 2);
 }
 
 int settings_descriptor(const char *socket, const char *token, uint32_t fd) {

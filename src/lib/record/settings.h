@@ -37,9 +37,16 @@ typedef struct settings {
 bool settings_read(const char *text, settings_t *out);
 
 /* Sends REQUEST, a line without a newline, to the recorder with SOCKET and TOKEN, and reads its
- * answer, at most SIZE bytes. Returns the count or a negative errno. */
+ * answer, at most SIZE bytes. Each step waits at most two seconds. Returns the count or a negative
+ * errno. */
 ssize_t settings_request(const char *socket, const char *token, const char *request, char *answer,
                          size_t size);
+
+/* The same for a request that takes the recorder longer: each step waits at most PATIENCE_S
+ * seconds.
+ */
+ssize_t settings_request_long(const char *socket, const char *token, const char *request,
+                              char *answer, size_t size, uint32_t patience_s);
 
 /* Requests the recorder's descriptor FD. Returns a descriptor of this process, at least 512 if
  * possible, or a negative errno. */

@@ -107,8 +107,9 @@ ssize_t os_read_link(const char *path, char *out, size_t size) {
   return -ENOSYS;
 }
 
-ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
-  (void)name, (void)text, (void)answer, (void)size;
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size,
+                          uint32_t patience_s) {
+  (void)name, (void)text, (void)answer, (void)size, (void)patience_s;
   return -ENOSYS; /* there is no recorder to answer */
 }
 

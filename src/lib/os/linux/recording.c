@@ -102,8 +102,8 @@ static long send_text(int fd, const char *text) {
 }
 
 /* Connects to the socket NAME and sends TEXT. Returns the connection or a negative errno. */
-static int send_request(const char *name, const char *text) {
-  const int64_t patience[2] = {2, 0};
+static int send_request(const char *name, const char *text, uint32_t patience_s) {
+  const int64_t patience[2] = {patience_s, 0};
   int fd = (int)call3(socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return fd;
   (void)call5(setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, patience, sizeof patience);
@@ -115,8 +115,9 @@ static int send_request(const char *name, const char *text) {
   return (int)status;
 }
 
-ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size) {
-  int fd = send_request(name, text);
+ssize_t os_socket_request(const char *name, const char *text, char *answer, size_t size,
+                          uint32_t patience_s) {
+  int fd = send_request(name, text, patience_s);
   ssize_t done = fd < 0 ? fd : 0;
   while (done >= 0 && (size_t)done < size) {
     long got = call3(read, fd, answer + done, size - (size_t)done);
@@ -138,7 +139,7 @@ int os_socket_descriptor(const char *name, const char *text) {
   struct iovec data = {&byte, 1};
   struct msghdr message = {
       .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-  int connection = send_request(name, text), fd = -ENOENT;
+  int connection = send_request(name, text, 2), fd = -ENOENT;
   if (connection < 0) return connection;
   long n;
   do

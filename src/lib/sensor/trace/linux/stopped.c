@@ -9,6 +9,10 @@
 #include "record/writer.h"
 #include "sensor/trace/code.h"
 
+/* A thread that gets no CPU time may take seconds to stop (target/stop.c), and several may do so.
+ */
+#define PATIENCE_S 60u
+
 static bool change_stopped(const entry_change_t *changes, uint32_t count) {
   const shm_control_t *c = writer_control();
   char request[64], answer[256];
@@ -16,7 +20,8 @@ static bool change_stopped(const entry_change_t *changes, uint32_t count) {
   char *end = text_append(request, "change ");
   end = decimal_append(end, (uint64_t)(uintptr_t)changes);
   *decimal_append(text_append(end, " "), count) = 0;
-  ssize_t n = settings_request(c->recorder_name, c->token, request, answer, sizeof answer);
+  ssize_t n =
+      settings_request_long(c->recorder_name, c->token, request, answer, sizeof answer, PATIENCE_S);
   return settings_granted(answer, n);
 }
 
