@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The steps of attach.h. The parent prepares everything that needs memory; the tracer, a forked
- * child, stops threads and writes its results to shared memory.
+ * The steps of attach.h. A process of its own, the tracer, stops threads for each step. It inherits
+ * attach_t, and what it finds out is in memory shared with the command.
  */
 #define _GNU_SOURCE
 #include "attach/attach.h"
@@ -27,6 +27,8 @@
 #include "attach/tracer.h"
 
 #define RELEASE_LIMIT_MS 5000u
+#define STAYS            "the agent stays in process %d, asleep: "
+#define REUSED           "the next recording uses it again"
 
 /* ---- the tracer --------------------------------------------------------------------------- */
 
@@ -240,7 +242,8 @@ typedef struct answer {
   int32_t status;
 } answer_t;
 
-static bool explain_answer(const attach_t *attach, answer_t answer, problem_t *problem) {
+static bool explain_answer(const attach_t *attach, uint64_t request, answer_t answer,
+                           problem_t *problem) {
   char message[ATTACH_MESSAGE_MAX] = "";
   if (answer.state == ATTACH_DONE && answer.status == 0) return true;
   if (answer.state != ATTACH_DONE) {
@@ -249,8 +252,11 @@ static bool explain_answer(const attach_t *attach, answer_t answer, problem_t *p
   }
   (void)session_read(attach, BLOCK_AT(attach, message), message, sizeof message);
   message[sizeof message - 1] = 0;
-  problem_set(problem, "the agent in process %d failed: %s", attach->pid,
-              message[0] ? message : strerror(-answer.status));
+  const char *why = message[0] ? message : strerror(-answer.status);
+  if (request == ATTACH_RELEASE)
+    problem_set(problem, STAYS "%s; " REUSED, attach->pid, why);
+  else
+    problem_set(problem, "the agent in process %d failed: %s", attach->pid, why);
   return false;
 }
 
@@ -284,19 +290,17 @@ bool attach_run(attach_t *attach, uint64_t request, const char *settings, unsign
     access_explain(attach->pid, ESRCH, problem);
     return false;
   }
-  return explain_answer(attach, answer, problem);
+  return explain_answer(attach, request, answer, problem);
 }
 
 /* ---- leaving ------------------------------------------------------------------------------ */
 
 static bool scan(attach_t *attach, const void *argument, problem_t *problem) {
   const unsigned *wait_ms = argument;
-  pid_t inside = scan_wait(attach, *wait_ms);
+  pid_t inside;
+  if (!scan_wait(attach, *wait_ms, &inside, problem)) return false;
   if (inside == 0) return true;
-  problem_set(problem,
-              "the agent stays in process %d, asleep: thread %d may still return to it; the next "
-              "attach uses it again",
-              attach->pid, inside);
+  problem_set(problem, STAYS "thread %d may still return to it; " REUSED, attach->pid, inside);
   return false;
 }
 

@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -105,7 +104,7 @@ static bool is_in_sequence(const attach_t *attach, const borrowed_t *b) {
 static bool is_unfit(const attach_t *attach, const borrowed_t *b) {
   static const uint64_t args[6] = {0};
   if (is_in_sequence(attach, b)) return true;
-  return cpu_is_interrupted(&b->state.regs) &&
+  return stop_is_interrupted(&b->state.regs) &&
          choose_fitness(cpu_interrupted_call(&b->state.regs), args) == FIT_NEVER;
 }
 
@@ -130,8 +129,8 @@ taken_t borrow_one(attach_t *attach, borrowed_t *b) {
   b->begun_ns = os_monotonic_ns();
   bool known = cpu_read(b->tid, &b->state);
   bool unfit = !known || is_unfit(attach, b);
-  if (known && cpu_is_interrupted(&b->state.regs)) {
-    cpu_restart_call(&b->state.regs);
+  if (known && stop_is_interrupted(&b->state.regs)) {
+    stop_restart_call(&b->state.regs);
     (void)cpu_write_regs(b->tid, &b->state.regs);
   }
   if (unfit) resume(b->tid, PTRACE_DETACH, 0);
@@ -163,7 +162,7 @@ static void explain(const attach_t *attach, taken_t taken, problem_t *problem) {
                 pid);
   else
     problem_set(problem,
-                "no thread of process %d can be borrowed now: each transfers data, waits "
+                "no thread of process %d can be interrupted now: each transfers data, waits "
                 "uninterruptibly or ends; try again",
                 pid);
 }
@@ -177,7 +176,7 @@ bool borrow_thread(attach_t *attach, borrowed_t *b, problem_t *problem) {
     if (fitness == FIT_TIMED) choose_wait(attach->target, b->tid);
     if (fitness != FIT_NEVER) taken = take(attach, b);
     if (taken == TAKEN) return true;
-    if (taken != TAKEN_NOT) break;
+    if (taken != TAKEN_NOT && taken != TAKEN_TRACED) break; /* a sampler lets go soon */
     usleep(1000);
   } while (os_monotonic_ns() < end);
   explain(attach, taken, problem);
@@ -198,21 +197,21 @@ static bool is_untouched(const attach_t *attach, uint64_t address) {
   return true;
 }
 
-/* The start of the main thread's stack; 0: unknown. */
-static uint64_t main_stack(pid_t pid) {
-  char path[64], line[4400];
-  unsigned long start = 0, found = 0;
-  snprintf(path, sizeof path, "/proc/%d/maps", pid);
-  FILE *file = fopen(path, "re");
-  while (file && !found && fgets(line, sizeof line, file))
-    if (strstr(line, " [stack]\n") && sscanf(line, "%lx-", &start) == 1) found = start;
-  if (file) fclose(file);
+/* The start of the main thread's stack now; 0: unknown. */
+static uint64_t main_stack(const attach_t *attach) {
+  maps_t maps = {0};
+  problem_t ignored;
+  uint64_t found = 0;
+  (void)process_read_maps(attach->pid, attach->target->reader, &maps, &ignored);
+  for (size_t i = 0; i < maps.count; i++)
+    if (strcmp(maps.items[i].path, "[stack]") == 0) found = maps.items[i].start;
+  maps_free(&maps);
   return found;
 }
 
 /* An access below a stack lets it grow (mm/mmap.c: expand_stack). */
 uint64_t borrow_place(attach_t *attach) {
-  uint64_t start = attach->code.restore ? main_stack(attach->target->reader) : 0;
+  uint64_t start = attach->code.restore ? main_stack(attach) : 0;
   if (!start) return 0;
   if (is_untouched(attach, start + FRAME_RESERVE)) return start;
   start -= FRAME_RESERVE + FRAME_GAP;

@@ -2,10 +2,11 @@
  *
  * A thread may not be inside of the bytes that change: not with its pc, and not with an address on
  * its stack, where the frame of an interrupted signal handler has the pc that it returns to. A word
- * on a stack that only looks like such an address costs one function, which is not changed.
+ * on a stack that only looks like such an address costs one function, which is not changed. If the
+ * stack of one thread cannot be read, nothing is changed.
  *
- * Only stacks that a thread runs on are searched, up to 8 MB. A context that was interrupted by a
- * signal and is kept elsewhere, as some schedulers of coroutines do, is not seen.
+ * Only stacks that a thread runs on are searched (attach/stack.h). A context that was interrupted
+ * by a signal and is kept elsewhere, as some schedulers of coroutines do, is not seen.
  */
 #define _GNU_SOURCE
 #include "attach/change.h"
@@ -18,14 +19,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/stack.h"
 #include "attach/stop_all.h"
 #include "attach/tracer.h"
 #include "os/os.h"
 #include "target/access.h"
+#include "target/process.h"
 
-#define STACK_BYTES_MAX (UINT64_C(8) << 20)
-#define CHUNK_BYTES     (64u << 10)
-#define RED_ZONE        128u /* x86-64 psABI 3.2.2 */
+#define RED_ZONE 128u /* x86-64 psABI 3.2.2 */
 
 /* In memory that the tracer shares with the command. */
 typedef struct outcome {
@@ -35,9 +36,9 @@ typedef struct outcome {
 } outcome_t;
 
 typedef struct changer {
-  pid_t pid;
-  int memory_fd; /* /proc/PID/mem */
-  target_t *target;
+  pid_t pid, reader;       /* reader: as of target/access.h */
+  int memory_fd;           /* /proc/PID/mem */
+  maps_t maps;             /* of the stopped program */
   entry_change_t *changes; /* sorted by place */
   uint8_t *occupied;       /* one for each change */
   uint32_t count;
@@ -54,20 +55,19 @@ static void note(changer_t *c, uint64_t value) {
   if (value - change->place < change->bytes) c->occupied[i - 1] = 1;
 }
 
-static void note_stack(changer_t *c, uint64_t sp) {
-  static uint64_t words[CHUNK_BYTES / 8];
-  const mapping_t *mapping = maps_find(&c->target->maps, sp);
-  uint64_t at = (sp & ~(uint64_t)7) - RED_ZONE, end = at + sizeof words;
+static bool note_words(void *context, const uint64_t *words, size_t count) {
+  changer_t *c = context;
   uint64_t low = c->changes[0].place, high = c->changes[c->count - 1].place + MOVE_JUMP_BYTES_MAX;
-  if (mapping) end = mapping->end;
-  if (end - at > STACK_BYTES_MAX) end = at + STACK_BYTES_MAX;
-  for (ssize_t n; at < end; at += (uint64_t)n) {
-    size_t wanted = end - at < sizeof words ? end - at : sizeof words;
-    n = pread(c->memory_fd, words, wanted, (off_t)at);
-    if (n < 8) return;
-    for (size_t i = 0; i < (size_t)n / 8; i++)
-      if (words[i] - low < high - low) note(c, words[i]);
-  }
+  for (size_t i = 0; i < count; i++)
+    if (words[i] - low < high - low) note(c, words[i]);
+  return true;
+}
+
+static void note_thread(changer_t *c, const cpu_regs_t *regs) {
+  const stack_source_t source = {c->memory_fd, &c->maps};
+  note(c, cpu_pc(regs));
+  if (!stack_search(&source, cpu_sp(regs), RED_ZONE, note_words, c))
+    memset(c->occupied, 1, c->count);
 }
 
 /* ---- writing ------------------------------------------------------------------------------ */
@@ -90,12 +90,11 @@ static void change_stopped(void *context) {
   changer_t *c = context;
   stop_all_t all = {0};
   uint64_t begun = os_monotonic_ns();
-  if (stop_all_begin(&all, c->pid, &c->outcome->problem)) {
+  if (stop_all_begin(&all, c->pid, &c->outcome->problem) &&
+      process_read_maps(c->pid, c->reader, &c->maps, &c->outcome->problem)) {
     for (size_t i = 0; i < all.threads.count; i++) {
       const stopped_thread_t *thread = &all.threads.items[i];
-      if (!thread->is_stopped) continue;
-      note(c, cpu_pc(&thread->regs));
-      note_stack(c, cpu_sp(&thread->regs));
+      if (thread->is_stopped) note_thread(c, &thread->regs);
     }
     for (uint32_t i = 0; i < c->count; i++)
       make(c, &c->changes[i], c->occupied[i]);
@@ -130,13 +129,11 @@ static bool read_list(changer_t *c, uint64_t address, problem_t *problem) {
 
 static bool open_program(changer_t *c, problem_t *problem) {
   char path[64];
-  pid_t reader;
-  if (!access_check(c->pid, &reader, problem)) return false;
-  snprintf(path, sizeof path, "/proc/%d/mem", (int)reader);
+  if (!access_check(c->pid, &c->reader, problem)) return false;
+  snprintf(path, sizeof path, "/proc/%d/mem", (int)c->reader);
   c->memory_fd = open(path, O_RDWR | O_CLOEXEC);
-  c->target = c->memory_fd < 0 ? NULL : target_open_process(c->pid, problem);
   if (c->memory_fd < 0) access_explain(c->pid, errno, problem);
-  return c->target != NULL;
+  return c->memory_fd >= 0;
 }
 
 bool change_code(pid_t pid, uint64_t address, uint32_t count, change_result_t *result,
@@ -156,7 +153,6 @@ bool change_code(pid_t pid, uint64_t address, uint32_t count, change_result_t *r
   good = good && c.outcome != MAP_FAILED;
   if (c.outcome != MAP_FAILED) munmap(c.outcome, sizeof *c.outcome);
   if (c.memory_fd >= 0) close(c.memory_fd);
-  target_close(c.target);
   free(c.changes);
   free(c.occupied);
   return good;

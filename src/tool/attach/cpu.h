@@ -52,12 +52,6 @@ uint64_t cpu_sp(const cpu_regs_t *regs);
 /* The system call that the stop interrupted; -1: none, or unknown. */
 long cpu_interrupted_call(const cpu_regs_t *regs);
 
-/* Whether the program would see that the stop interrupted a system call: it fails with EINTR. */
-bool cpu_is_interrupted(const cpu_regs_t *regs);
-
-/* Makes such a call start again (target/stop.h). */
-void cpu_restart_call(cpu_regs_t *regs);
-
 /* Writes to OUT, of CPU_FRAME_MAX bytes, the frame of a signal handler that interrupted STATE, for
  * the ADDRESS, a multiple of 64. If `cpu_call` is made with it and nothing stops the thread after
  * the call, the thread continues in STATE. Returns the size. */

@@ -15,15 +15,10 @@
 #include <unistd.h>
 
 #include "attach/session.h"
+#include "base/proc_file.h"
 #include "target/access.h"
 
 #define STATUS_BYTES 8192u
-
-/* The number after FIELD, as "\nSeccomp:"; -1 if there is none. */
-static long status_number(const char *status, const char *field) {
-  const char *line = strstr(status, field);
-  return line ? strtol(line + strlen(field), NULL, 10) : -1;
-}
 
 static char status_state(const char *status) {
   const char *line = strstr(status, "\nState:");
@@ -32,11 +27,18 @@ static char status_state(const char *status) {
   return *line;
 }
 
+/* A sampler of the recorder stops threads for some microseconds. */
+static bool is_own_thread(pid_t tid) {
+  char status[STATUS_BYTES];
+  return proc_file_read(tid, "status", status, sizeof status) > 0 &&
+         proc_file_number(status, "\nTgid:") == getpid();
+}
+
 static bool check_tracer(pid_t pid, const char *status, problem_t *problem) {
   char name[64] = "";
-  long tracer = status_number(status, "\nTracerPid:");
-  if (tracer <= 0) return true;
-  if (session_proc_file((pid_t)tracer, "comm", name, sizeof name)) name[strcspn(name, "\n")] = 0;
+  long tracer = proc_file_number(status, "\nTracerPid:");
+  if (tracer <= 0 || is_own_thread((pid_t)tracer)) return true;
+  if (proc_file_read((pid_t)tracer, "comm", name, sizeof name) > 0) name[strcspn(name, "\n")] = 0;
   problem_set(problem,
               "process %d is traced by process %ld%s%s%s: end that debugger or tracer first", pid,
               tracer, name[0] ? " (" : "", name, name[0] ? ")" : "");
@@ -51,7 +53,7 @@ static bool check_state(pid_t pid, const char *status, problem_t *problem) {
 }
 
 static bool check_filter(pid_t pid, const char *status, problem_t *problem) {
-  if (status_number(status, "\nSeccomp:") <= 0) return true;
+  if (proc_file_number(status, "\nSeccomp:") <= 0) return true;
   problem_set(problem,
               "process %d has a seccomp filter, which may kill it at a system call of the agent: "
               "start it with `sonde record -- COMMAND`, or without the filter",
@@ -68,7 +70,7 @@ static bool check_threads(pid_t pid, problem_t *problem) {
   struct dirent *entry;
   while (ok && directory && (entry = readdir(directory))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0 && session_proc_file(tid, "status", status, sizeof status))
+    if (tid > 0 && proc_file_read(tid, "status", status, sizeof status) > 0)
       ok = check_tracer(pid, status, problem) && check_filter(pid, status, problem);
   }
   if (directory) closedir(directory);
@@ -78,7 +80,7 @@ static bool check_threads(pid_t pid, problem_t *problem) {
 /* A frozen thread stops, but does not run when it is resumed. */
 static bool check_frozen(pid_t pid, problem_t *problem) {
   char text[4096], path[4400], events[256];
-  if (!session_proc_file(pid, "cgroup", text, sizeof text)) return true;
+  if (proc_file_read(pid, "cgroup", text, sizeof text) <= 0) return true;
   const char *line = strstr(text, "0::/");
   if (!line) return true;
   snprintf(path, sizeof path, "/sys/fs/cgroup%.*s/cgroup.events", (int)strcspn(line + 3, "\n"),
@@ -123,11 +125,11 @@ bool permit_check(pid_t pid, pid_t *reader, problem_t *problem) {
     return false;
   }
   /* The tracer comes first: while there is one, the kernel may answer EPERM for no other reason. */
-  if (session_proc_file(pid, "status", status, sizeof status) &&
+  if (proc_file_read(pid, "status", status, sizeof status) > 0 &&
       !check_tracer(pid, status, problem))
     return false;
   if (!access_check(pid, reader, problem)) return false;
-  if (!session_proc_file(*reader, "status", status, sizeof status)) {
+  if (proc_file_read(*reader, "status", status, sizeof status) <= 0) {
     access_explain_empty(pid, problem);
     return false;
   }

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "attach/place.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -10,6 +9,7 @@
 
 #include "agent/attach_block.h"
 #include "base/array.h"
+#include "base/proc_file.h"
 
 #define STACK_BYTES (UINT64_C(256) << 10)
 #define AREA_BYTES  (UINT64_C(16) << 10)
@@ -21,16 +21,6 @@ bool session_write(const attach_t *attach, uint64_t address, const void *data, s
 
 bool session_read(const attach_t *attach, uint64_t address, void *out, size_t size) {
   return pread(attach->memory_fd, out, size, (off_t)address) == (ssize_t)size;
-}
-
-bool session_proc_file(pid_t pid, const char *name, char *out, size_t size) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/%s", pid, name);
-  FILE *file = fopen(path, "re");
-  size_t n = file ? fread(out, 1, size - 1, file) : 0;
-  if (file) fclose(file);
-  out[n] = 0;
-  return n > 0;
 }
 
 /* ---- the mapping -------------------------------------------------------------------------- */
@@ -82,7 +72,7 @@ static bool has_agent_thread(target_t *target) {
   char name[32];
   if (!process_list_threads(target)) return false;
   for (size_t i = 0; i < target->thread_count; i++)
-    if (session_proc_file(target->threads[i].tid, "comm", name, sizeof name) &&
+    if (proc_file_read(target->threads[i].tid, "comm", name, sizeof name) > 0 &&
         strcmp(name, SESSION_THREAD_NAME "\n") == 0)
       return true;
   return false;

@@ -8,9 +8,10 @@
 
 #include "attach/session.h"
 
-/* Waits up to WAIT_MS until no thread can. Returns a thread that can, or 0. A thread that was found
+/* Waits up to WAIT_MS until no thread can. Sets *INSIDE to a thread that can, or to 0. False with
+ * PROBLEM if the program cannot be read, for example because it has ended. A thread that was found
  * clean stays so, because nothing leads into the object any more. Threads that wait are read in
  * place; others are stopped for the time of the read. Only the tracer calls this. */
-pid_t scan_wait(attach_t *attach, unsigned wait_ms);
+bool scan_wait(attach_t *attach, unsigned wait_ms, pid_t *inside, problem_t *problem);
 
 #endif

@@ -64,7 +64,4 @@ struct attach {
 bool session_write(const attach_t *attach, uint64_t address, const void *data, size_t size);
 bool session_read(const attach_t *attach, uint64_t address, void *out, size_t size);
 
-/* Writes NAME of /proc/PID/NAME to OUT. False if it cannot be read. */
-bool session_proc_file(pid_t pid, const char *name, char *out, size_t size);
-
 #endif

@@ -23,13 +23,35 @@ static bool is_known(const stop_all_t *all, pid_t tid) {
   return false;
 }
 
+/* A sampler of the recorder stops a thread for some microseconds, as its tracer. */
+#define SAMPLER_TRIES 200
+#define SAMPLER_US    100u
+
+static bool has_ended(pid_t pid, pid_t tid) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/exe", (int)pid, (int)tid);
+  return readlink(path, (char[1]){0}, 1) < 0;
+}
+
+typedef enum seized { SEIZED, SEIZED_ENDED, SEIZED_NOT } seized_t;
+
+static seized_t seize(pid_t pid, pid_t tid) {
+  for (int i = 0; i < SAMPLER_TRIES; i++) {
+    if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0) return SEIZED;
+    if (errno == ESRCH || has_ended(pid, tid)) return SEIZED_ENDED;
+    usleep(SAMPLER_US);
+  }
+  return SEIZED_NOT;
+}
+
 /* False if TID, which exists, cannot be traced. */
 static bool ask(stop_all_t *all, pid_t tid, problem_t *problem) {
-  if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/exe", (int)all->pid, (int)tid);
-    if (errno == ESRCH || readlink(path, (char[1]){0}, 1) < 0) return true; /* it has ended */
-    problem_set(problem, "thread %d cannot be stopped: a debugger or strace is attached to it",
+  seized_t seized = seize(all->pid, tid);
+  if (seized == SEIZED_ENDED) return true;
+  if (seized == SEIZED_NOT) {
+    problem_set(problem,
+                "thread %d cannot be stopped: a debugger or strace is attached to it, or Yama "
+                "forbids it",
                 (int)tid);
     return false;
   }
@@ -94,8 +116,8 @@ bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem) {
 
 static void release(stopped_thread_t *thread) {
   bool own = thread->status >> 16 == PTRACE_EVENT_STOP;
-  if (own && cpu_is_interrupted(&thread->regs)) {
-    cpu_restart_call(&thread->regs);
+  if (own && stop_is_interrupted(&thread->regs)) {
+    stop_restart_call(&thread->regs);
     (void)cpu_write_regs(thread->tid, &thread->regs);
   }
   intptr_t withheld = thread->status >> 16 ? 0 : WSTOPSIG(thread->status);

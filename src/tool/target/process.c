@@ -163,21 +163,21 @@ static char *read_all(const char *path, size_t *size) {
   return text;
 }
 
-static bool read_maps(target_t *target, problem_t *problem) {
+bool process_read_maps(pid_t pid, pid_t reader, maps_t *maps, problem_t *problem) {
   char path[64];
-  snprintf(path, sizeof path, "/proc/%d/maps", target->reader);
+  snprintf(path, sizeof path, "/proc/%d/maps", reader);
   size_t size = 0;
   char *text = read_all(path, &size);
   if (!text) {
-    access_explain(target->pid, errno, problem);
+    access_explain(pid, errno, problem);
     return false;
   }
-  if (!maps_parse(&target->maps, text, size)) {
+  if (!maps_parse(maps, text, size)) {
     problem_set(problem, "out of memory");
     return false;
   }
-  if (target->maps.count > 0) return true;
-  access_explain_empty(target->pid, problem);
+  if (maps->count > 0) return true;
+  access_explain_empty(pid, problem);
   return false;
 }
 
@@ -270,7 +270,7 @@ target_t *target_open_process(pid_t pid, problem_t *problem) {
   target->machine = MACHINE_X86_64;
 #endif
   if (!access_check(pid, &target->reader, problem) || !check_machine(target, problem) ||
-      !read_maps(target, problem)) {
+      !process_read_maps(pid, target->reader, &target->maps, problem)) {
     target_close(target);
     return NULL;
   }

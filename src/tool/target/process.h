@@ -63,6 +63,10 @@ typedef struct process {
 
 static inline process_t *process_of(target_t *target) { return target->own; }
 
+/* Reads the memory map of PID, of which READER is a thread (target/access.h). False with PROBLEM.
+ * The caller frees MAPS with maps_free in any case. */
+bool process_read_maps(pid_t pid, pid_t reader, maps_t *maps, problem_t *problem);
+
 /* Lists the threads of TARGET, sorted by tid. False if the process has ended. */
 bool process_list_threads(target_t *target);
 

@@ -116,24 +116,38 @@ bool stop_may_repeat(long number) {
   return false;
 }
 
+#if defined(__x86_64__)
+bool stop_is_interrupted(const struct user_regs_struct *regs) {
+  return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax == -EINTR;
+}
+
 /* At a stop that is not for a signal, the kernel has yet to return from the system call. With this
  * result it starts the call again with all its arguments, unless a signal handler is to run; then
  * the call returns EINTR, as without the stop (arch/x86/kernel/signal.c). A finite timeout begins
  * anew. */
+void stop_restart_call(struct user_regs_struct *regs) {
+  enum { ERESTARTNOHAND = 514 }; /* linux/errno.h */
+  if (stop_is_interrupted(regs) && stop_may_repeat((long)regs->orig_rax))
+    regs->rax = (uint64_t) - (int64_t)ERESTARTNOHAND;
+}
+#else
+bool stop_is_interrupted(const struct user_regs_struct *regs) {
+  (void)regs;
+  return false;
+}
+
+void stop_restart_call(struct user_regs_struct *regs) { (void)regs; }
+#endif
+
 static void hide_eintr(machine_t machine, pid_t tid, int status) {
-#if defined(__x86_64__)
-  enum { ERESTARTNOHAND = 514 };
   struct user_regs_struct regs;
   struct iovec iov = {&regs, sizeof regs};
-  if (machine != MACHINE_HERE || withheld_signal(status) || status >> 16 != PTRACE_EVENT_STOP)
+  if (!STOP_HIDES_EINTR || machine != MACHINE_HERE || status >> 16 != PTRACE_EVENT_STOP ||
+      ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) != 0 || iov.iov_len != sizeof regs ||
+      !stop_is_interrupted(&regs))
     return;
-  if (ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) != 0 || iov.iov_len != sizeof regs) return;
-  if ((int64_t)regs.rax != -EINTR || !stop_may_repeat((long)regs.orig_rax)) return;
-  regs.rax = (uint64_t) - (int64_t)ERESTARTNOHAND;
+  stop_restart_call(&regs);
   (void)ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov);
-#else
-  (void)machine, (void)tid, (void)status;
-#endif
 }
 
 stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,

@@ -43,4 +43,13 @@ int stop_wait(pid_t tid, int *status);
 /* Whether the system call NUMBER starts again after the stop interrupted it with EINTR. */
 bool stop_may_repeat(long number);
 
+struct user_regs_struct;
+
+/* Whether the program would see in REGS, read at a stop, that the stop interrupted a system call:
+ * the call fails with EINTR. False where that cannot be seen. */
+bool stop_is_interrupted(const struct user_regs_struct *regs);
+
+/* Makes such a call start again, if it may. The caller writes REGS to the thread. */
+void stop_restart_call(struct user_regs_struct *regs);
+
 #endif

@@ -91,13 +91,16 @@ static void two_calls_never_meet(void **unused) {
   (void)unused;
   program_t p = start(THREADS);
   bool is_new;
+  char settings[] = "until /tmp/sonde-attach-XXXXXX", *file = settings + strlen("until ");
+  int created = mkstemp(file);
+  assert_true(created >= 0 && close(created) == 0 && unlink(file) == 0);
   pid_t command = fork();
   if (command == 0) {
     problem_t problem;
     setpgid(0, 0);
     attach_t *a = attach_open(p.pid, &problem);
     if (a && attach_load(a, TOY, NULL, &problem))
-      (void)attach_run(a, ATTACH_START, "slow", LIMIT_MS, &problem);
+      (void)attach_run(a, ATTACH_START, settings, LIMIT_MS, &problem);
     _exit(0);
   }
   while (!has_agent_thread(p.pid))
@@ -108,12 +111,12 @@ static void two_calls_never_meet(void **unused) {
   problem_t locked;
   while (!(a = attach_open(p.pid, &locked))) /* until the tracer has ended, too */
     usleep(1000);
-  if (has_agent_thread(p.pid))
-    ASSERT_FAILS(attach_load(a, TOY, &is_new, &problem), "still works for a command");
-  else
-    print_message("the thread ended before it was seen\n");
+  ASSERT_FAILS(attach_load(a, TOY, &is_new, &problem), "still works for a command");
+  created = open(file, O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  assert_true(created >= 0 && close(created) == 0);
   while (has_agent_thread(p.pid))
     usleep(1000);
+  unlink(file);
   ASSERT_WORKS(attach_load(a, TOY, &is_new, &problem));
   assert_false(is_new);
   ASSERT_WORKS(attach_run(a, ATTACH_START, "count", LIMIT_MS, &problem));
@@ -142,6 +145,21 @@ static void an_interrupted_stack_keeps_the_object(void **unused) {
   ASSERT_WORKS(attach_unload(a, LIMIT_MS, &problem));
   attach_close(a);
   finish(&p);
+}
+
+static void a_program_that_has_ended_is_left(void **unused) {
+  (void)unused;
+  program_t p = start(THREADS);
+  attach_t *a = open_program(&p);
+  ASSERT_WORKS(attach_load(a, TOY, NULL, &problem));
+  ASSERT_WORKS(attach_run(a, ATTACH_START, "count", LIMIT_MS, &problem));
+  assert_true(kill(p.pid, SIGKILL) == 0);
+  siginfo_t end;
+  assert_true(waitid(P_PID, (id_t)p.pid, &end, WEXITED | WNOWAIT) == 0);
+  ASSERT_FAILS(attach_unload(a, LIMIT_MS, &problem), "has ended");
+  assert_int_equal(waitpid(p.pid, NULL, 0), p.pid);
+  ASSERT_FAILS(attach_unload(a, LIMIT_MS, &problem), "no process has the id");
+  attach_close(a);
 }
 
 static void one_command_at_a_time(void **unused) {
@@ -189,6 +207,7 @@ int main(void) {
       cmocka_unit_test(a_failing_agent_harms_nobody),
       cmocka_unit_test(two_calls_never_meet),
       cmocka_unit_test(an_interrupted_stack_keeps_the_object),
+      cmocka_unit_test(a_program_that_has_ended_is_left),
       cmocka_unit_test(one_command_at_a_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,14 +101,66 @@ static void a_filter_of_one_thread(void **unused) {
   end_child(pid);
 }
 
+/* Another process that traces PID until it is killed. */
+static pid_t start_tracer(pid_t pid) {
+  int ready[2];
+  char byte;
+  assert_int_equal(pipe(ready), 0);
+  pid_t tracer = fork();
+  if (tracer == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (ptrace(PTRACE_SEIZE, pid, NULL, NULL)) _exit(3);
+    (void)!write(ready[1], "r", 1);
+    while (true)
+      pause();
+  }
+  assert_int_equal(read(ready[0], &byte, 1), 1);
+  close(ready[0]);
+  close(ready[1]);
+  return tracer;
+}
+
 static void a_tracer(void **unused) {
   (void)unused;
-  char own[64];
-  pid_t pid = start_child(NULL);
-  assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
-  snprintf(own, sizeof own, "traced by process %d", getpid());
-  assert_refused(pid, own, "end that debugger");
+  char other[64];
+  pid_t pid = start_child(NULL), tracer = start_tracer(pid);
+  snprintf(other, sizeof other, "traced by process %d", tracer);
+  assert_refused(pid, other, "end that debugger");
+  end_child(tracer);
   end_child(pid);
+}
+
+/* The command samples threads while it attaches: it stops them in another thread of its own. */
+typedef struct sampling {
+  pid_t pid;
+  int begun[2];
+} sampling_t;
+
+static void *hold(void *context) {
+  const sampling_t *s = context;
+  assert_int_equal(ptrace(PTRACE_SEIZE, s->pid, NULL, NULL), 0);
+  (void)!write(s->begun[1], "b", 1);
+  usleep(200000);
+  return NULL; /* the kernel detaches when the tracer ends */
+}
+
+static void a_sampler_of_the_command(void **unused) {
+  (void)unused;
+  char byte;
+  pthread_t sampler;
+  program_t p = start(0);
+  sampling_t s = {.pid = p.pid};
+  assert_int_equal(pipe(s.begun), 0);
+  pthread_create(&sampler, NULL, hold, &s);
+  assert_int_equal(read(s.begun[0], &byte, 1), 1);
+  attach_t *a = open_program(&p);
+  ASSERT_WORKS(attach_load(a, TOY, NULL, &problem)); /* once the sampler lets go */
+  ASSERT_WORKS(attach_unload(a, LIMIT_MS, &problem));
+  attach_close(a);
+  pthread_join(sampler, NULL);
+  close(s.begun[0]);
+  close(s.begun[1]);
+  finish(&p);
 }
 
 static void a_stopped_program(void **unused) {
@@ -222,20 +274,23 @@ static void a_32_bit_program(void **unused) {
   write_elf32(fd, EM_386);
   fchmod(fd, 0700);
   close(fd);
-  int ready[2];
-  char byte;
-  assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+  int failed[2], error = 0;
+  assert_int_equal(pipe2(failed, O_CLOEXEC), 0);
   pid_t pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     execl(path, path, (char *)NULL);
-    _exit(77);
+    error = errno;
+    (void)!write(failed[1], &error, sizeof error);
+    _exit(0);
   }
-  close(ready[1]);
-  assert_int_equal(read(ready[0], &byte, 1), 0); /* closed by exec, or at the end */
-  close(ready[0]);
-  if (waitpid(pid, &status, WNOHANG) == pid) {
+  close(failed[1]);
+  ssize_t n = read(failed[0], &error, sizeof error); /* 0: the program was executed */
+  close(failed[0]);
+  if (n) {
+    assert_int_equal(waitpid(pid, &status, 0), pid);
     unlink(path);
+    assert_int_equal(error, ENOEXEC);
     SKIP_BECAUSE("this kernel does not run 32-bit programs");
   }
   assert_refused(pid, "32-bit program", "built for that program");
@@ -245,15 +300,11 @@ static void a_32_bit_program(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_filter),
-      cmocka_unit_test(a_filter_of_one_thread),
-      cmocka_unit_test(a_tracer),
-      cmocka_unit_test(a_stopped_program),
-      cmocka_unit_test(a_zombie_and_no_process),
-      cmocka_unit_test(a_kernel_thread),
-      cmocka_unit_test(an_uninterruptible_program),
-      cmocka_unit_test(another_user),
-      cmocka_unit_test(a_32_bit_program),
+      cmocka_unit_test(a_filter),          cmocka_unit_test(a_filter_of_one_thread),
+      cmocka_unit_test(a_tracer),          cmocka_unit_test(a_sampler_of_the_command),
+      cmocka_unit_test(a_stopped_program), cmocka_unit_test(a_zombie_and_no_process),
+      cmocka_unit_test(a_kernel_thread),   cmocka_unit_test(an_uninterruptible_program),
+      cmocka_unit_test(another_user),      cmocka_unit_test(a_32_bit_program),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

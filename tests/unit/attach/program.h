@@ -71,27 +71,49 @@ static inline void *compute(void *unused) {
   return NULL;
 }
 
+/* Fills vector registers and one that calls destroy, runs for a while, and compares. */
 #if defined(__x86_64__)
-/* Fills the wide registers, runs for a while, and compares. */
-__attribute__((target("avx2"))) static inline bool are_registers_kept(void) {
-  typedef unsigned char wide_t __attribute__((vector_size(32), aligned(32)));
-  if (!__builtin_cpu_supports("avx2")) return true;
+#define KEEPS(NAME, BYTES, MOVE, REGISTER)                                                         \
+  static inline bool NAME(void) {                                                                  \
+    typedef unsigned char wide_t __attribute__((vector_size(BYTES), aligned(BYTES)));              \
+    wide_t in, out[2];                                                                             \
+    for (int i = 0; i < BYTES; i++)                                                                \
+      in[i] = (unsigned char)(i * 7 + 1);                                                          \
+    unsigned long count = 200000, other = 0x1234567890abcdefu;                                     \
+    __asm__ volatile(                                                                              \
+        MOVE " %[in], %%" REGISTER "3\n " MOVE " %[in], %%" REGISTER "15\n"                        \
+             "mov %[other], %%r11\n"                                                               \
+             "1: dec %[count]\n jnz 1b\n" MOVE " %%" REGISTER "3, %[low]\n " MOVE " %%" REGISTER   \
+             "15, %[high]\n mov %%r11, %[other]\n"                                                 \
+        : [count] "+r"(count), [other] "+r"(other), [low] "=m"(out[0]), [high] "=m"(out[1])        \
+        : [in] "m"(in)                                                                             \
+        : "xmm3", "xmm15", "r11", "cc");                                                           \
+    return other == 0x1234567890abcdefu && memcmp(&in, &out[0], BYTES) == 0 &&                     \
+           memcmp(&in, &out[1], BYTES) == 0;                                                       \
+  }
+KEEPS(are_narrow_kept, 16, "movdqa", "xmm")
+__attribute__((target("avx2"))) KEEPS(are_wide_kept, 32, "vmovdqa", "ymm")
+
+    static inline bool are_registers_kept(void) {
+  return __builtin_cpu_supports("avx2") ? are_wide_kept() : are_narrow_kept();
+}
+#else
+static inline bool are_registers_kept(void) {
+  typedef unsigned char wide_t __attribute__((vector_size(16), aligned(16)));
   wide_t in, out[2];
-  for (int i = 0; i < 32; i++)
+  for (int i = 0; i < 16; i++)
     in[i] = (unsigned char)(i * 7 + 1);
   unsigned long count = 200000, other = 0x1234567890abcdefu;
   __asm__ volatile(
-      "vmovdqa %[in], %%ymm3\n vmovdqa %[in], %%ymm15\n mov %[other], %%r11\n"
-      "1: dec %[count]\n jnz 1b\n"
-      "vmovdqa %%ymm3, %[low]\n vmovdqa %%ymm15, %[high]\n mov %%r11, %[other]\n"
-      : [count] "+r"(count), [other] "+r"(other), [low] "=m"(out[0]), [high] "=m"(out[1])
-      : [in] "m"(in)
-      : "xmm3", "xmm15", "r11", "cc");
-  return other == 0x1234567890abcdefu && memcmp(&in, &out[0], 32) == 0 &&
-         memcmp(&in, &out[1], 32) == 0;
+      "ldr q3, %[in]\n ldr q31, %[in]\n mov x11, %[other]\n"
+      "1: subs %[count], %[count], #1\n b.ne 1b\n"
+      "str q3, %[low]\n str q31, %[high]\n mov %[other], x11\n"
+      : [count] "+r"(count), [other] "+r"(other), [low] "=Q"(out[0]), [high] "=Q"(out[1])
+      : [in] "Q"(in)
+      : "v3", "v31", "x11", "cc");
+  return other == 0x1234567890abcdefu && memcmp(&in, &out[0], 16) == 0 &&
+         memcmp(&in, &out[1], 16) == 0;
 }
-#else
-static inline bool are_registers_kept(void) { return true; }
 #endif
 
 static int handler_orders, handler_answers;

@@ -61,13 +61,6 @@ long cpu_interrupted_call(const cpu_regs_t *regs) {
   return -1;
 }
 
-bool cpu_is_interrupted(const cpu_regs_t *regs) {
-  (void)regs;
-  return false;
-}
-
-void cpu_restart_call(cpu_regs_t *regs) { (void)regs; }
-
 #define SIGNAL_INFO_BYTES   128u
 #define INVALID_STACK_FLAGS 0x7fffu /* the alternate signal stack stays as it is */
 

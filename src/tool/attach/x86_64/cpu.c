@@ -10,13 +10,10 @@
 #include <asm/sigcontext.h>
 #include <cpuid.h>
 #include <elf.h>
-#include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-
-#include "target/stop.h"
 
 /* linux/errno.h: results that only the kernel sees, and a tracer. */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
@@ -53,15 +50,6 @@ int64_t cpu_result(const cpu_regs_t *regs) { return (int64_t)regs->rax; }
 
 long cpu_interrupted_call(const cpu_regs_t *regs) {
   return (int64_t)regs->orig_rax < 0 ? -1 : (long)regs->orig_rax;
-}
-
-bool cpu_is_interrupted(const cpu_regs_t *regs) {
-  return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax == -EINTR;
-}
-
-void cpu_restart_call(cpu_regs_t *regs) {
-  if (cpu_is_interrupted(regs) && stop_may_repeat((long)regs->orig_rax))
-    regs->rax = (uint64_t) - (int64_t)ERESTARTNOHAND;
 }
 
 /* A frame cannot hold a result such as ERESTARTSYS: with the frame, the call is made again. */
