@@ -213,6 +213,12 @@ void hook_watch_local(void) {
   hooks_unlock();
 }
 
+void hook_unwatch_local(void) {
+  if (!hooks_lock(0)) return;
+  if (!the_hooks.installed && !filter_is_active()) dlopen_stop(&the_hooks);
+  hooks_unlock();
+}
+
 /* ---- removing ------------------------------------------------------------------------------- */
 
 typedef struct removing {

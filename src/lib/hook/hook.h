@@ -19,6 +19,9 @@ int hook_late_local(void);
  * to be unloaded then stays while another thread is in a function of this header, for at most 200
  * ms under an attached agent. */
 void hook_watch_local(void);
+
+/* Ends that, unless there are hooks: removing the last one ends it, too. */
+void hook_unwatch_local(void);
 int hook_refresh_local(void);
 int hook_reach_local(const sonde_hook_t *hook,
                      int (*visit)(const sonde_slot_t *slot, void *context), void *context);

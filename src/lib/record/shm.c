@@ -86,6 +86,26 @@ static shm_control_t *map_recorders(const settings_t *s) {
   return c;
 }
 
+/* Where an attached agent had its control block before, threads that were in it find the new one.
+ */
+static shm_control_t *place_control(const writer_global_t *g, shm_control_t *control) {
+#if defined(SONDE_ATTACHED)
+  if (g->left) return os_map_over(g->left, control, SHM_BYTES);
+#else
+  (void)g;
+#endif
+  return control;
+}
+
+static uint32_t count_program(shm_control_t *control) {
+#if defined(SONDE_ATTACHED) /* the program ran before, and may have been recorded before */
+  uint32_t none = 0;
+  return cas_acq_rel(&control->exec_index, &none, 1u) ? 1 : none;
+#else
+  return __atomic_add_fetch(&control->exec_index, 1, __ATOMIC_ACQ_REL);
+#endif
+}
+
 int writer_attach(const settings_t *s) {
   writer_global_t *g;
   int status = make_global(&g);
@@ -97,13 +117,12 @@ int writer_attach(const settings_t *s) {
     if (g != writer_global) os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
-#if defined(SONDE_ATTACHED) /* the program ran before, and may have been recorded before */
-  if (g->left && (control = os_map_over(g->left, control, SHM_BYTES)) == NULL) return SONDE_ENOMEM;
-  uint32_t none = 0;
-  g->exec_index = cas_acq_rel(&control->exec_index, &none, 1u) ? 1 : none;
-#else
-  g->exec_index = __atomic_add_fetch(&control->exec_index, 1, __ATOMIC_ACQ_REL);
-#endif
+  if (!(control = place_control(g, control))) {
+    os_close(g->file_fd);
+    g->file_fd = -1;
+    return SONDE_ENOMEM;
+  }
+  g->exec_index = count_program(control);
   if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
   control->trampoline_pc = trampoline_address(TRAMPOLINE_RETURN);

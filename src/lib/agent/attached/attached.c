@@ -124,6 +124,7 @@ static int stop(attach_block_t *block) {
   if (control) store_release(&control->mode, 0u);
   replaced_remove();
   sensor_leave();
+  hook_unwatch_local(); /* of a start that has failed: nothing was hooked */
   if (!writer_leave_program(PATIENCE_NS))
     return refuse(block, EBUSY, "a thread has been in the agent for 5 s");
   /* A forked child has no such memory, and may have its own there. */
@@ -138,16 +139,10 @@ static int stop(attach_block_t *block) {
 /* The agent stays, asleep, if anything may lead into it or into its memory again. */
 static int release(attach_block_t *block) {
   if (is_started) return refuse(block, EBUSY, "it is at work");
-  if (process && process != os_pid())
-    return refuse(block, EBUSY, "the agent stays in the process, asleep: a fork copied it");
+  if (process && process != os_pid()) return refuse(block, EBUSY, "a fork copied it");
   if (trampoline_exists())
-    return refuse(block, EBUSY,
-                  "the agent stays in the process, asleep: the program may have kept addresses of "
-                  "audited functions; the next recording uses it again");
-  if (dlopen_may_enter())
-    return refuse(block, EBUSY,
-                  "the agent stays in the process, asleep: the loader may still call it; the next "
-                  "recording uses it again");
+    return refuse(block, EBUSY, "the program may have kept addresses of audited functions");
+  if (dlopen_may_enter()) return refuse(block, EBUSY, "the loader may still call it");
   linux_unmap_own();
   return 0;
 }

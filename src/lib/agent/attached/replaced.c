@@ -80,6 +80,8 @@ static char *const functions[REPLACED] = {
 static sonde_hook_t *hooks[REPLACED];
 static void *originals[REPLACED];
 static uint64_t addresses[REPLACED]; /* of the program's definitions; 0: there is none */
+static uint64_t dlsym_addresses[DLSYM_HOOKS];
+static bool is_leading; /* gates may lead into the agent */
 
 static uint64_t signature(void) {
   uint64_t hash = REPLACED + DLSYM_HOOKS;
@@ -90,7 +92,11 @@ static uint64_t signature(void) {
 }
 
 void replaced_find_real(void) {
+  const char *dlsym_names[DLSYM_HOOKS];
+  for (uint32_t i = 0; i < DLSYM_HOOKS; i++)
+    dlsym_names[i] = dlsym_requests[i].symbol;
   os_symbols(0, names, addresses, REPLACED);
+  os_symbols(0, dlsym_names, dlsym_addresses, DLSYM_HOOKS);
   unwinders_find_real();
   dlclose_find_real();
   signals_find_real();
@@ -115,8 +121,10 @@ bool replaced_install(void) {
   sonde_hook_t *made[REPLACED];
   uint32_t numbers[REPLACED], count = 0;
   if (!gates_prepare(signature())) return false;
+  is_leading = true;
   lead_dlsym();
   for (uint32_t i = 0; i < REPLACED; i++) {
+    originals[i] = NULL;
     if (!addresses[i]) continue;
     gate_lead(i, (uint64_t)(uintptr_t)functions[i]);
     numbers[count] = i;
@@ -129,13 +137,21 @@ bool replaced_install(void) {
   return hooks[NUMBER_malloc] && hooks[NUMBER_free];
 }
 
-/* A thread that has read a slot just before arrives at its gate, and so at the real function. */
+/* ORIGINAL is what a slot held; ADDRESS is the program's definition, if no slot was hooked. */
+static void lead_back(uint32_t gate, const void *original, uint64_t address) {
+  uint64_t real = original ? (uint64_t)(uintptr_t)original : address;
+  if (real) gate_lead(gate, real);
+}
+
+/* A thread that has read a slot just before arrives at its gate, and so at the real function. So do
+ * later calls of a gate's address that the program has kept, also from an earlier agent: every gate
+ * leads back, whether slots were hooked or not. */
 void replaced_remove(void) {
-  for (uint32_t i = 0; i < DLSYM_HOOKS; i++)
-    if (*dlsym_requests[i].original)
-      gate_lead(REPLACED + i, (uint64_t)(uintptr_t)*dlsym_requests[i].original);
-  for (uint32_t i = REPLACED; i-- > 0;)
-    if (hooks[i]) gate_lead(i, (uint64_t)(uintptr_t)originals[i]);
+  for (uint32_t i = 0; i < DLSYM_HOOKS && is_leading; i++)
+    lead_back(REPLACED + i, *dlsym_requests[i].original, dlsym_addresses[i]);
+  for (uint32_t i = REPLACED; i-- > 0 && is_leading;)
+    lead_back(i, originals[i], addresses[i]);
+  is_leading = false;
   for (uint32_t i = REPLACED; i-- > 0;) {
     if (hooks[i]) (void)hook_remove_local(hooks[i]);
     hooks[i] = NULL;
