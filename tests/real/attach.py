@@ -4,15 +4,14 @@
 program's own counts, and its memory, descriptors, threads and signal handlers before and after."""
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import time
 import types
 
-from helpers import (
-    SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs_agent, report, run_cases, skip, try_sonde, until)
-from shared.serving import record_again_and_again, start_attached
+from helpers import SONDE, TIMEOUT_SECONDS, compile_c, needs_agent, report, run_cases, skip, try_sonde, until
+from shared.attached import Attached, Program, compile_program
+from shared.serving import record_again_and_again
 
 needs_agent()
 
@@ -115,9 +114,11 @@ int main(void) {
 KEEPS = r"""
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 static void *(*volatile from_slot)(void *, const char *), *(*volatile found)(void *, const char *);
 static int (*volatile opens)(const char *, int, ...);
+static void *(*volatile allocates)(size_t);
 int main(void) {
   char line;
   if (write(1, "ready\n", 6) != 6) return 1;
@@ -125,8 +126,10 @@ int main(void) {
     if (!found) {
       found = (void *(*)(void *, const char *))dlsym(RTLD_DEFAULT, "dlsym");
       opens = (int (*)(const char *, int, ...))dlsym(RTLD_DEFAULT, "open");
+      allocates = (void *(*)(size_t))dlsym(RTLD_DEFAULT, "malloc");
       from_slot = dlsym;
     }
+    for (int i = 0; i < 100; i++) free(allocates(50));
     if (!found(RTLD_DEFAULT, "getpid") || found(RTLD_DEFAULT, "getpid") != from_slot(RTLD_DEFAULT, "getpid")) return 3;
     if (close(opens("/dev/null", O_RDONLY)) != 0) return 4;
     if (write(1, "done\n", 5) != 5) return 1;
@@ -157,104 +160,8 @@ int main(void) {
 """
 
 
-class Program:
-    """A program that does its work once for each byte that it reads."""
-
-    def __init__(self, *command):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.pid = self.process.pid
-        assert self.process.stdout.readline() == b"ready\n"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.communicate(timeout=TIMEOUT_SECONDS)
-
-    def work(self):
-        self.process.stdin.write(b"x")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline() == b"done\n"
-
-    def end(self):
-        self.process.communicate(timeout=TIMEOUT_SECONDS)
-        return self.process.returncode
-
-    def mappings(self):
-        """(start, end, protection, file) of each; "" without a file."""
-        with open(f"/proc/{self.pid}/maps", encoding="utf-8") as file:
-            for line in file:
-                place, protection, _, _, inode, *name = line.split()
-                start, end = (int(word, 16) for word in place.split("-"))
-                yield start, end, protection, name[0] if int(inode) else ""
-
-    def files(self):
-        return [mapping for mapping in self.mappings() if mapping[3]]
-
-    def code(self):
-        """The bytes of all code and constants of files."""
-        with open(f"/proc/{self.pid}/mem", "rb") as memory:
-            return {start: (memory.seek(start), memory.read(end - start))[1]
-                    for start, end, protection, _ in self.files() if "w" not in protection and "r" in protection}
-
-    def gates(self):
-        """The page of gates, by its mark."""
-        with open(f"/proc/{self.pid}/mem", "rb") as memory:
-            return [start for start, end, protection, file in self.mappings()
-                    if protection == "r-xp" and not file and end - start == 4096 and memory.seek(start)
-                    and memory.read(8) == b"snde-gt1"]
-
-    def slots_into(self, page):
-        """Places in the memory of files whose words lead into PAGE."""
-        low = page & 0xf000
-        word = re.compile(b"[\\x00-\\xff][" + b"".join(b"\\x%02x" % (low >> 8 | i) for i in range(16)) + b"]"
-                          + re.escape((page >> 16).to_bytes(6, "little")), re.DOTALL)
-        found = []
-        with open(f"/proc/{self.pid}/mem", "rb") as memory:
-            for start, end, protection, _ in self.files():
-                if "r" in protection and memory.seek(start):
-                    found += [start + m.start() for m in word.finditer(memory.read(end - start)) if m.start() % 8 == 0]
-        return found
-
-    def state(self):
-        with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
-            status = re.findall(r"^(?:TracerPid|Threads|Sig(?:Blk|Ign|Cgt)):.*", file.read(), re.M)
-        folder = f"/proc/{self.pid}/fd"
-        descriptors = sorted((name, os.readlink(f"{folder}/{name}")) for name in os.listdir(folder))
-        return status, descriptors, self.files()
-
-
-class Attached:
-    """`sonde record -p` while the agent is in the program."""
-
-    def __init__(self, program, *options):
-        self.path = fresh()
-        self.recorder = start_attached(program.pid, self.path, *(options or ("--malloc=all",)))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        if self.recorder.poll() is None:
-            self.recorder.kill()
-        self.recorder.communicate(timeout=TIMEOUT_SECONDS)
-
-    def end(self, section="malloc", sleeps=False):
-        self.recorder.send_signal(signal.SIGINT)
-        _, told = self.recorder.communicate(timeout=TIMEOUT_SECONDS)
-        assert self.recorder.returncode == 0, told
-        assert ("asleep" in told) == sleeps, told
-        return report(self.path, section)[section]
-
-
-def _compile(source, *options, compiler="cc"):
-    return compile_c(source, "-O1", "-g", "-pthread", *options, compiler=compiler)
-
-
 def blocks_equal_the_programs_own_count(folder):
-    with Program(_compile(COUNTED)) as program, Attached(program) as attached:
+    with Program(compile_program(COUNTED)) as program, Attached(program) as attached:
         program.work()
         told = attached.end()
         program.work()
@@ -266,7 +173,7 @@ def blocks_equal_the_programs_own_count(folder):
 
 
 def nothing_stays_but_the_gates(folder):
-    with Program(_compile(COUNTED)) as program:
+    with Program(compile_program(COUNTED)) as program:
         program.work()
         state, code = program.state(), program.code()
         for cycle in range(3):
@@ -284,7 +191,7 @@ def nothing_stays_but_the_gates(folder):
 
 
 def an_audit_counts_each_call(folder):
-    with Program(_compile(OPENS)) as program:
+    with Program(compile_program(OPENS)) as program:
         for _ in range(3):  # the later ones use the agent that sleeps
             with Attached(program, "--audit=files") as attached:
                 program.work()
@@ -295,26 +202,33 @@ def an_audit_counts_each_call(folder):
 
 
 def kept_addresses_of_dlsym_stay_valid(folder):
-    with Program(_compile(KEEPS, "-ldl")) as program:
-        with Attached(program) as attached:
+    with Program(compile_program(KEEPS, "-ldl")) as program:
+        for _ in range(2):  # the second agent sees calls of addresses from the first one's time
+            with Attached(program) as attached:
+                program.work()
+                told = attached.end()
             program.work()
-            attached.end()
-        program.work()
+            assert (told["allocated"]["blocks"], told["frees"], told["unknown_frees"]) == (100, 100, 0), told
         assert program.end() == 0
 
 
 def kept_addresses_of_an_audit_outlive_later_recordings(folder):
-    with Program(_compile(KEEPS, "-ldl")) as program:
-        for options in (("--audit=files",), ("--malloc=all",)):
-            with Attached(program, *options) as attached:
-                program.work()
-                attached.end("audit" if "audit" in options[0] else "malloc", sleeps=True)
+    with Program(compile_program(KEEPS, "-ldl")) as program:
+        with Attached(program, "--audit=files") as attached:
             program.work()
+            told = attached.end("audit", sleeps=True)
+        assert [finding["calls"] for finding in told["findings"]] == [1], told
+        program.work()
+        with Attached(program) as attached:
+            program.work()
+            told = attached.end(sleeps=True)
+        assert (told["allocated"]["blocks"], told["frees"]) == (100, 100), told
+        program.work()
         assert program.end() == 0
 
 
 def a_child_of_a_fork_is_attached_to(folder):
-    with Program(_compile(FORKS)) as program, Attached(program) as parent:
+    with Program(compile_program(FORKS)) as program, Attached(program) as parent:
         program.work()
         with open(f"/proc/{program.pid}/task/{program.pid}/children", encoding="utf-8") as file:
             child = types.SimpleNamespace(pid=int(file.read()))
@@ -335,7 +249,7 @@ def a_refused_recorder_leaves_the_agent_to_the_other(folder):
     words = ["unshare", "-n", SONDE, "record", "-p"]  # in its own network it cannot ask the first recorder
     if os.geteuid() != 0 or subprocess.run(["unshare", "-n", "true"], check=False, stderr=subprocess.DEVNULL).returncode:
         skip("a new network namespace needs root")
-    with Program(_compile(COUNTED)) as program, Attached(program) as attached:
+    with Program(compile_program(COUNTED)) as program, Attached(program) as attached:
         done = subprocess.run([*words, str(program.pid), "--malloc=all", "-o", f"{folder}/second.sonde"],
                               check=False, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         assert done.returncode != 0 and "already at work" in done.stderr, done
@@ -348,7 +262,7 @@ def a_refused_recorder_leaves_the_agent_to_the_other(folder):
 
 def the_agent_joins_a_recording_from_outside(folder):
     path = f"{folder}/joined.sonde"
-    with Program(_compile(COUNTED)) as program:
+    with Program(compile_program(COUNTED)) as program:
         def control(*words):
             done = try_sonde("ctl", program.pid, *words)
             return done.stdout if done.returncode == 0 else done.stderr
@@ -373,7 +287,7 @@ def the_agent_joins_a_recording_from_outside(folder):
 
 def a_library_that_is_loaded_later_is_seen(folder):
     library = compile_c(LIBRARY, "-O1", "-shared", "-fPIC", out=f"{folder}/library.so")
-    with Program(_compile(LOADS, "-ldl"), str(library)) as program, Attached(program) as attached:
+    with Program(compile_program(LOADS, "-ldl"), str(library)) as program, Attached(program) as attached:
         program.work()
         told = attached.end()
         program.work()
@@ -382,16 +296,18 @@ def a_library_that_is_loaded_later_is_seen(folder):
 
 
 def exceptions_pass_the_agents_frames(folder):
-    with Program(_compile(THROWS, compiler="c++")) as program:
+    with Program(compile_program(THROWS, compiler="c++")) as program:
         with Attached(program) as attached:
             program.work()
-            attached.end()
+            told = attached.end()
         program.work()
         assert program.end() == 0
+    # The program's block and the exception.
+    assert told["allocated"]["blocks"] == told["frees"] == 2 and told["unknown_frees"] == 0, told
 
 
 def a_killed_recorder_is_replaced(folder):
-    with Program(_compile(COUNTED)) as program:
+    with Program(compile_program(COUNTED)) as program:
         with Attached(program) as attached:
             program.work()
             attached.recorder.kill()
@@ -408,7 +324,7 @@ def a_server_serves_on(folder):
 
 
 def what_cannot_be_attached_to_is_refused(folder):
-    with Program(_compile(COUNTED, "-static")) as program:
+    with Program(compile_program(COUNTED, "-static")) as program:
         done = try_sonde("record", "-p", str(program.pid), "--malloc=all", "-o", f"{folder}/a.sonde")
         assert done.returncode == 2 and "static" in done.stderr, done
         assert not pathlib.Path(f"{folder}/a.sonde").exists()

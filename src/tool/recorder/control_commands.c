@@ -42,10 +42,8 @@ static bool report_stopped(const control_t *c, FILE *reply) {
 /* Sensors of the agent cannot be switched on without it. */
 static bool report_no_agent(const control_t *c, const char *sensor, FILE *reply) {
   if (!load_relaxed(&c->recording->control->from_outside) || c->is_attached) return false;
-  fprintf(reply,
-          "the program is recorded from outside, without the agent that %s needs; load it "
-          "with 'sonde ctl %d attach'",
-          sensor, (int)c->pid);
+  fprintf(reply, "the program is recorded from outside, without the agent that %s needs", sensor);
+  if (c->processes) fprintf(reply, "; load it with 'sonde ctl %d attach'", (int)c->pid);
   return true;
 }
 
@@ -53,6 +51,17 @@ static bool report_no_agent(const control_t *c, const char *sensor, FILE *reply)
 static bool report_attached(const control_t *c, const char *sensor, FILE *reply) {
   if (!load_relaxed(&c->recording->control->from_outside)) return false;
   fprintf(reply, "%s cannot be switched on in a program that ran before its recording", sensor);
+  return true;
+}
+
+/* An attached agent hooks what the policy names when it is loaded. */
+static bool report_no_audit(const control_t *c, FILE *reply) {
+  const shm_control_t *s = c->recording->control;
+  if (report_no_agent(c, "audit", reply)) return true;
+  if (!load_relaxed(&s->from_outside) || s->policy_size) return false;
+  fprintf(reply,
+          "this recording has no policy to audit; begin it with 'sonde record -p %d --audit'",
+          (int)c->pid);
   return true;
 }
 
@@ -141,7 +150,7 @@ bool control_audit(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "audit takes on or off");
     return false;
   }
-  if (on && report_attached(c, "audit", reply)) return false;
+  if (on && report_no_audit(c, reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_audit, on ? SENSOR_MODE_audit : 0,
                    c->recording->control->sample_bytes, reply))
     return false;
@@ -155,8 +164,15 @@ bool control_attach(control_t *c, const char *argument, FILE *reply) {
   problem_t problem;
   (void)argument;
   if (report_stopped(c, reply)) return false;
-  if (!load_relaxed(&c->recording->control->from_outside) || c->is_attached || !c->processes) {
+  if (!load_relaxed(&c->recording->control->from_outside) || c->is_attached) {
     fprintf(reply, "the agent is in the program already");
+    return false;
+  }
+  if (!c->processes) {
+    fprintf(reply,
+            "process %d is recorded as a child of another one (--follow); end that recording, "
+            "then run 'sonde record -p %d --malloc'",
+            (int)c->pid, (int)c->pid);
     return false;
   }
   control_settings(c, false, settings, sizeof settings);
@@ -174,11 +190,13 @@ bool control_detach(control_t *c, const char *argument, FILE *reply) {
     return false;
   }
   if (!switch_mode(c, ATTACHED_MODES, 0, 0, reply)) return false;
-  c->is_attached = false;
-  bool left = attached_unload(c, &problem);
+  attached_left_t left = attached_unload(c, &problem);
   c->passed = -1;
-  fprintf(reply, "agent %s\n", left ? "detached" : problem.text);
-  return true;
+  c->is_attached = left == ATTACHED_WORKS;
+  if (c->is_attached) fprintf(reply, "%s", problem.text);
+  if (!c->is_attached)
+    fprintf(reply, "%s\n", left == ATTACHED_LEFT ? "agent detached" : problem.text);
+  return !c->is_attached;
 }
 
 bool control_snapshot(control_t *c, const char *argument, FILE *reply) {
@@ -275,8 +293,6 @@ bool control_change(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "%s", problem.text);
     return false;
   }
-  fprintf(reply, "made %" PRIu32 "\noccupied %" PRIu32 "\npause_us %" PRIu64 "\n", result.made,
-          result.occupied, result.pause_ns / 1000);
   return true;
 }
 

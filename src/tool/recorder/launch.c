@@ -71,11 +71,13 @@ static size_t read_settings(int fd, char *out, size_t size) {
 }
 
 static _Noreturn void run_command(char **command, int start_fd, int error_fd, const char *agent,
-                                  bool traced) {
+                                  launch_tracing_t tracing) {
   char settings[SETTINGS_MAX];
-  if (traced) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  const unsigned long recorder = (unsigned long)getppid();
+  if (tracing.system_calls) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   size_t n = read_settings(start_fd, settings, sizeof settings);
-  if (traced) prctl(PR_SET_PTRACER, 0);
+  if (tracing.system_calls || tracing.functions)
+    prctl(PR_SET_PTRACER, tracing.functions ? recorder : 0ul);
   if (!n) _exit(RECORDER_FAILED);
   if (set_environment(command[0], agent, settings)) execvp(command[0], command);
   int error = errno;
@@ -86,7 +88,7 @@ static _Noreturn void run_command(char **command, int start_fd, int error_fd, co
 
 /* ---- in the recorder ---------------------------------------------------------------------- */
 
-bool launch_fork(launch_t *launch, char **command, const char *agent, bool traced) {
+bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tracing_t tracing) {
   int start[2], error[2];
   if (pipe2(start, O_CLOEXEC) < 0) return false;
   if (pipe2(error, O_CLOEXEC) < 0) {
@@ -98,7 +100,7 @@ bool launch_fork(launch_t *launch, char **command, const char *agent, bool trace
   if (launch->pid == 0) {
     close(start[1]);
     close(error[0]);
-    run_command(command, start[0], error[1], agent, traced);
+    run_command(command, start[0], error[1], agent, tracing);
   }
   close(start[0]);
   close(error[1]);

@@ -21,15 +21,23 @@ typedef struct launch {
   int error_fd;
 } launch_t;
 
+/* What is traced from outside by ptrace(2), which Yama allows only to those that the program names
+ * (PR_SET_PTRACER of prctl(2)). */
+typedef struct launch_tracing {
+  /* by a process that may trace the child until it has its settings */
+  bool system_calls;
+  /* by processes of the recorder, whenever code changes (attach/change.h) */
+  bool functions;
+} launch_tracing_t;
+
 /* The path of libsonde-agent.so, found from the command's own path. False if it does not exist. */
 bool launch_find_agent(char *out, size_t size);
 
 /* The path of libsonde-attached.so, as launch_find_agent. */
 bool launch_find_attached(char *out, size_t size);
 
-/* Forks the child. With TRACED, another process may trace the child until it has its settings
- * (Yama). False with errno. */
-bool launch_fork(launch_t *launch, char **command, const char *agent, bool traced);
+/* Forks the child. False with errno. */
+bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tracing_t tracing);
 
 /* Sends SETTINGS (recording_settings), which makes the child execute the command. Returns 0, or
  * errno of the failed exec. */

@@ -181,14 +181,21 @@ static bool searches_often(const recorder_t *s) {
   return s->control.follow && (s->processes.watched || s->observed);
 }
 
+/* A new program does not have the agent of the one before. */
+static void note_executed(recorder_t *s) {
+  (void)add_relaxed(&s->recording.control->exec_index, 1);
+  if (s->control.is_attached)
+    message_note("process %d executes another program, which has no agent; 'sonde ctl %d attach' "
+                 "loads it again",
+                 (int)s->child.pid, (int)s->child.pid);
+  s->control.is_attached = false;
+}
+
 static void refresh(recorder_t *s) {
   uint64_t now = recording_now_ns(&s->recording);
   if (searches_often(s)) processes_scan_unrecorded(&s->processes);
   if (s->control.follow && s->observed) follow_observe(&s->follow);
-  if (s->observed && observed_has_executed(s->observed)) {
-    (void)add_relaxed(&s->recording.control->exec_index, 1);
-    s->control.is_attached = false;
-  }
+  if (s->observed && observed_has_executed(s->observed)) note_executed(s);
   if (now - s->refreshed_ns < 1000000000) return;
   s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
@@ -431,8 +438,8 @@ int recorder_run(char **command, const recorder_options_t *o) {
   set_monitor_options(&s);
   note_address_space();
   if (o->jit && !jit_runtimes_set()) return fail("cannot set the environment:", strerror(errno));
-  if (!launch_fork(&s.child, command, agent, o->coverage))
-    return fail("cannot fork:", strerror(errno));
+  const launch_tracing_t tracing = {o->coverage, o->mode & RECORD_CALLS};
+  if (!launch_fork(&s.child, command, agent, tracing)) return fail("cannot fork:", strerror(errno));
   (void)signal(SIGXFSZ, SIG_IGN);
   if (!create_recording(&s, command[0], policy_fd)) return cancel(&s);
   if (start_coverage(&s)) return run(&s, command);
@@ -443,23 +450,22 @@ int recorder_run(char **command, const recorder_options_t *o) {
 
 /* ---- a running process -------------------------------------------------------------------- */
 
+static void detach(recorder_t *s) {
+  if (!s->control.is_attached || observed_has_ended(s->observed)) return;
+  problem_t problem;
+  (void)recording_set_mode(&s->recording, 0, 0);
+  if (attached_unload(&s->control, &problem) != ATTACHED_LEFT) message_note("%s", problem.text);
+}
+
 /* Blocks are recorded once every slot is hooked: all earlier ones are then known as such. */
 static bool attach(recorder_t *s, problem_t *problem) {
   if (!attached_load(&s->control, s->settings, problem)) return false;
   s->control.is_attached = true;
   if (recording_set_mode(&s->recording, s->options->mode, s->options->sample_bytes) == 0)
     return true;
-  problem_t ignored;
-  (void)attached_unload(&s->control, &ignored);
+  detach(s);
   problem_set(problem, "the recording cannot be written");
   return false;
-}
-
-static void detach(recorder_t *s) {
-  if (!s->control.is_attached || observed_has_ended(s->observed)) return;
-  problem_t problem;
-  (void)recording_set_mode(&s->recording, 0, 0);
-  if (!attached_unload(&s->control, &problem)) message_note("%s", problem.text);
 }
 
 /* Returns whether the recording is kept. */

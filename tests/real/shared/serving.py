@@ -7,13 +7,15 @@ import pathlib
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import threading
 import time
 
-from helpers import SONDE, TIMEOUT_SECONDS, WORK, compile_c, connect, free_port, fresh, report, until
+from helpers import BUILD, SONDE, TIMEOUT_SECONDS, WORK, compile_c, connect, free_port, fresh, report, until
 
 CONNECTIONS = 4
+ATTACHED = os.path.join(BUILD, "lib", "libsonde-attached.so")
 # A program that executes another one, to which the system refuses a call: perf_event_open, if no other is named.
 REFUSES = """
 #include <errno.h>
@@ -77,10 +79,53 @@ SERVICES = {
 }
 
 
+# Beside twice the twin's growth: node's heap grows and shrinks.
+GROWTH_KB = {"node": 65536}
+
+
+class Mapping:
+    """A mapping of executable memory; PATH is "" without a file."""
+
+    def __init__(self, pid, line):
+        place, _, _, _, inode, *path = line.split(maxsplit=5)
+        self.pid, self.path = pid, path[0].strip() if inode != "0" else ""
+        self.start, self.end = (int(word, 16) for word in place.split("-"))
+
+    def read(self, size=None):
+        with open(f"/proc/{self.pid}/mem", "rb", 0) as memory:
+            memory.seek(self.start)
+            return memory.read(size or self.end - self.start)
+
+
+def executable_mappings(pid):
+    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
+        return [Mapping(pid, line) for line in maps
+                if "x" in line.split()[1] and not line.endswith(("[vdso]\n", "[vsyscall]\n"))]
+
+
+def gates_in(pid):
+    """The pages of gates, by their mark."""
+    return [m.start for m in executable_mappings(pid) if not m.path and m.read(8) == b"snde-gt1"]
+
+
+def agents_in(pid):
+    """Where the code of the attached agent is: anonymous memory that begins as the code in its file."""
+    with open(ATTACHED, "rb") as file:
+        header = struct.unpack_from("<16x16xQ14xHH", file.read(64))
+        for i in range(header[2]):
+            file.seek(header[0] + i * header[1])
+            kind, rights, offset, _, _, size = struct.unpack("<IIQQQQ", file.read(40))
+            if kind == 1 and rights & 1:  # PT_LOAD, PF_X
+                file.seek(offset)
+                code = file.read(min(size, 4096))
+    return [m.start for m in executable_mappings(pid) if not m.path and m.read(len(code)) == code]
+
+
 class Server:
     """A server with clients that send one request after the other."""
 
     def __init__(self, name):
+        self.name = name
         self.command, self.request, self.answer = SERVICES[name]
         self.port, self.folder = free_port(), fresh(".served")
         os.mkdir(self.folder)
@@ -122,16 +167,7 @@ class Server:
 
     def code(self):
         """A digest of the bytes of each executable mapping of a file."""
-        digests = {}
-        with open(f"/proc/{self.pid}/maps", encoding="utf-8") as maps, open(f"/proc/{self.pid}/mem", "rb", 0) as memory:
-            for line in maps:
-                addresses, rights, _, _, inode, *path = line.split(maxsplit=5)
-                if "x" not in rights or inode == "0":
-                    continue
-                start, end = (int(word, 16) for word in addresses.split("-"))
-                memory.seek(start)
-                digests[start, path[0].strip()] = hashlib.sha256(memory.read(end - start)).hexdigest()
-        return digests
+        return {(m.start, m.path): hashlib.sha256(m.read()).hexdigest() for m in executable_mappings(self.pid) if m.path}
 
     def counts(self):
         """Descriptors, threads, and mappings of files."""
@@ -141,33 +177,36 @@ class Server:
 
 
 def start_attached(pid, path, *options):
-    """A recorder whose agent is in the process PID. On a busy machine a thread may get no CPU time, so that it does
-    not stop in time; the command then says to try again."""
+    """A recorder whose agent is in the process PID; its `retries` says how often it was started before. On a busy
+    machine a thread may get no CPU time, so that it does not stop in time; the command then says to try again."""
     words = [SONDE, "record", "-p", str(pid), *options, "-o", path]
-    for _ in range(100):
+    for retries in range(100):
         recorder = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
         said = recorder.stderr.readline()
         if "with the agent in it" in said:
+            recorder.retries = retries
             return recorder
         recorder.communicate(timeout=TIMEOUT_SECONDS)
         assert "try again" in said, said
     raise AssertionError(said)
 
 
-def _attach(server, number, seconds):
-    """One recording by the agent, which leaves no descriptor, thread or mapping. Every fifth ends by SIGKILL of the
-    recorder; the next agent replaces the one that stays."""
+def _attach(server, kills, seconds):
+    """One recording by the agent, which leaves nothing. If KILLS, SIGKILL ends the recorder, and the agent stays. The
+    next one replaces it. Returns how often the agent could not be loaded at first."""
     path = fresh()
     with start_attached(server.pid, path, "--malloc=all") as recorder:
         time.sleep(seconds)
-        recorder.send_signal(signal.SIGKILL if number % 5 == 3 else signal.SIGINT)
+        recorder.send_signal(signal.SIGKILL if kills else signal.SIGINT)
         said = recorder.stderr.read()
         recorder.wait(TIMEOUT_SECONDS)
-    if number % 5 != 3:
-        assert recorder.returncode == 0, (recorder.returncode, said)
+    assert bool(agents_in(server.pid)) == kills, said
+    if not kills:
+        assert recorder.returncode == 0 and "asleep" not in said, (recorder.returncode, said)
         assert report(path, "malloc")["malloc"]["allocated"]["blocks"], said
     if os.path.exists(path):
         os.unlink(path)
+    return recorder.retries
 
 
 def _cycle(server, number, no_perf, seconds):
@@ -186,32 +225,44 @@ def _cycle(server, number, no_perf, seconds):
         os.unlink(path)
 
 
-def _resident_kb(server):
+def _anonymous_kb(server):
+    """Resident memory that is of no file, so the program's own and what the agent leaves."""
     with open(f"/proc/{server.pid}/status", encoding="utf-8") as status:
-        return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+        return int(re.search(r"RssAnon:\s+(\d+)", status.read())[1])
+
+
+def _anonymous_code(server):
+    """Executable memory of no file but gates. Node generates code, so its own differs from time to time."""
+    return [] if server.name == "node" else [
+        (m.start, m.end) for m in executable_mappings(server.pid) if not m.path and m.start not in gates_in(server.pid)]
 
 
 def record_again_and_again(name, cycles, seconds=0.5, agent=False):
     """Returns a line of figures. Fails if a request failed or the process has changed."""
     if not shutil.which(SERVICES[name][0](1, WORK)[0]):
         return None
-    no_perf = compile_c(REFUSES, "-w")
+    no_perf, retries = compile_c(REFUSES, "-w"), 0
     with Server(name) as server, Server(name) as twin:
-        before, code = server.counts(), server.code()
+        before, code, anonymous_code = server.counts(), server.code(), _anonymous_code(server)
+        anonymous_kb = _anonymous_kb(server), _anonymous_kb(twin)
         server.requests = twin.requests = 0
         server.longest = twin.longest = 0.0
         for number in range(cycles):
             if agent:
-                _attach(server, number, seconds)
+                retries += _attach(server, number % 5 == 3 and number + 1 < cycles, seconds)
             else:
                 _cycle(server, number, no_perf, seconds)
             assert not server.failures and not twin.failures, (number, server.failures, twin.failures)
             assert server.process.poll() is None, (number, server.process.returncode)
         assert server.counts() == before, (before, server.counts())
         assert server.code() == code, "code has changed"
-        assert len(os.listdir(f"/proc/{server.pid}/fd")) == before[0]
+        assert _anonymous_code(server) == anonymous_code, (anonymous_code, _anonymous_code(server))
+        assert len(gates_in(server.pid)) == agent and not agents_in(server.pid)
+        assert retries <= cycles, f"{retries} attempts to load the agent failed in {cycles} recordings"
+        grown = [_anonymous_kb(s) - kb for s, kb in zip((server, twin), anonymous_kb)]
+        assert grown[0] <= max(2 * grown[1], 0) + GROWTH_KB.get(name, 2048), grown
         line = (f"{name}: {cycles} recordings, {server.requests} requests, 0 failed, longest "
-                f"{1000 * server.longest:.0f} ms; twin {twin.requests}, longest {1000 * twin.longest:.0f} ms; resident "
-                f"{_resident_kb(server)} KB, twin {_resident_kb(twin)} KB")
+                f"{1000 * server.longest:.0f} ms; twin {twin.requests}, longest {1000 * twin.longest:.0f} ms; anonymous "
+                f"memory grew by {grown[0]} KB, twin's by {grown[1]} KB; {retries} retries")
     assert not server.failures and not twin.failures, (server.failures, twin.failures)
     return line

@@ -12,6 +12,7 @@
 
 #include "agent/attach_block.h"
 #include "attach/attach.h"
+#include "base/message.h"
 #include "recorder/launch.h"
 
 /* The agent needs a few milliseconds, but may wait for a thread that is in it. */
@@ -22,35 +23,37 @@
 
 typedef struct work {
   pid_t pid;
-  bool (*step)(attach_t *attach, const char *agent, const char *settings, problem_t *problem);
+  bool (*step)(attach_t *attach, struct work *work);
   char agent[PATH_MAX];
   const char *settings;
   problem_t *problem;
   bool good;
+  /* of an unload, good or not: the agent does nothing any more */
+  bool is_stopped;
   int done; /* an event descriptor */
 } work_t;
 
-static bool load(attach_t *attach, const char *agent, const char *settings, problem_t *problem) {
-  problem_t ignored;
+static bool load(attach_t *attach, work_t *w) {
+  problem_t problem;
   bool is_new;
-  if (!attach_load(attach, agent, &is_new, problem)) return false;
-  if (attach_run(attach, ATTACH_START, settings, START_LIMIT_MS, problem)) return true;
-  if (is_new) (void)attach_unload(attach, LEAVE_MS, &ignored); /* another recorder may use it */
+  if (!attach_load(attach, w->agent, &is_new, w->problem)) return false;
+  if (attach_run(attach, ATTACH_START, w->settings, START_LIMIT_MS, w->problem)) return true;
+  /* Another recorder may use one that was there. */
+  if (is_new && !attach_unload(attach, LEAVE_MS, &problem)) message_note("%s", problem.text);
   return false;
 }
 
-static bool unload(attach_t *attach, const char *agent, const char *settings, problem_t *problem) {
-  (void)settings;
-  return attach_find(attach, agent, problem) &&
-         attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, problem) &&
-         attach_unload(attach, LEAVE_MS, problem);
+static bool unload(attach_t *attach, work_t *w) {
+  w->is_stopped = attach_find(attach, w->agent, w->problem) &&
+                  attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, w->problem);
+  return w->is_stopped && attach_unload(attach, LEAVE_MS, w->problem);
 }
 
 static void *work(void *argument) {
   work_t *w = argument;
   const uint64_t one = 1;
   attach_t *attach = attach_open(w->pid, w->problem);
-  w->good = attach && w->step(attach, w->agent, w->settings, w->problem);
+  w->good = attach && w->step(attach, w);
   attach_close(attach);
   (void)!write(w->done, &one, sizeof one);
   return NULL;
@@ -82,7 +85,8 @@ bool attached_load(control_t *control, const char *settings, problem_t *problem)
   return run(control, &w);
 }
 
-bool attached_unload(control_t *control, problem_t *problem) {
+attached_left_t attached_unload(control_t *control, problem_t *problem) {
   work_t w = {.pid = control->pid, .step = unload, .problem = problem};
-  return run(control, &w);
+  if (run(control, &w)) return ATTACHED_LEFT;
+  return w.is_stopped ? ATTACHED_ASLEEP : ATTACHED_WORKS;
 }

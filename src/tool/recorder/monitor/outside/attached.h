@@ -18,7 +18,15 @@
 /* Loads the agent into the process of CONTROL with SETTINGS. False with PROBLEM. */
 bool attached_load(control_t *control, const char *settings, problem_t *problem);
 
-/* Makes the agent leave. False with PROBLEM if it is still mapped: asleep, or not stopped. */
-bool attached_unload(control_t *control, problem_t *problem);
+typedef enum attached_left {
+  ATTACHED_LEFT,
+  /* it does nothing, but is still mapped */
+  ATTACHED_ASLEEP,
+  /* it was not stopped */
+  ATTACHED_WORKS
+} attached_left_t;
+
+/* Makes the agent leave. PROBLEM is set unless it left. */
+attached_left_t attached_unload(control_t *control, problem_t *problem);
 
 #endif
