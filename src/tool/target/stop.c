@@ -73,11 +73,10 @@ int stop_wait(pid_t tid, int *status) {
     int taken = take_stop(tid, status);
     if (taken != 0) return taken;
     uint64_t now = os_monotonic_ns();
-    if (now >= start + STARVED_DEADLINE_NS) return 0;
-    if (now >= deadline) {
-      if (!wants_to_run(tid)) return 0;
-      deadline = now + STOP_DEADLINE_NS;
-    }
+    bool is_over = now >= start + STARVED_DEADLINE_NS || (now >= deadline && !wants_to_run(tid));
+    /* This thread may have got no CPU time either, and the other has stopped meanwhile. */
+    if (is_over) return take_stop(tid, status);
+    if (now >= deadline) deadline = now + STOP_DEADLINE_NS;
     uint64_t left = deadline - now < POLL_NS ? deadline - now : POLL_NS;
     sigtimedwait(&child, NULL, &(struct timespec){0, (long)left});
   }
