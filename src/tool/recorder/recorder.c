@@ -450,11 +450,21 @@ int recorder_run(char **command, const recorder_options_t *o) {
 
 /* ---- a running process -------------------------------------------------------------------- */
 
+/* A thread may get no CPU time for seconds, and be none to interrupt for a moment. */
+#define DETACH_TRIES    5
+#define DETACH_AGAIN_US 200000u
+
 static void detach(recorder_t *s) {
-  if (!s->control.is_attached || observed_has_ended(s->observed)) return;
   problem_t problem;
+  attached_left_t left = ATTACHED_WORKS;
+  if (!s->control.is_attached) return;
   (void)recording_set_mode(&s->recording, 0, 0);
-  if (attached_unload(&s->control, &problem) != ATTACHED_LEFT) message_note("%s", problem.text);
+  for (int i = 0; i < DETACH_TRIES && left == ATTACHED_WORKS; i++) {
+    if (observed_has_ended(s->observed)) return;
+    if (i) usleep(DETACH_AGAIN_US);
+    left = attached_unload(&s->control, &problem);
+  }
+  if (left != ATTACHED_LEFT) message_note("%s", problem.text);
 }
 
 /* Blocks are recorded once every slot is hooked: all earlier ones are then known as such. */
