@@ -69,4 +69,15 @@ if [ -e "$attached" ]; then
     "$("$nm" -D --defined-only "$attached" | awk '$3 != "sonde_attach_run"')"
   [ -n "$("$nm" -D --defined-only "$attached")" ] || fault "libsonde-attached.so exports nothing" "sonde_attach_run"
 fi
+
+# Preloaded, too; only the names that it stands before are seen.
+dormant=$lib/libsonde-dormant.so
+if [ -e "$dormant" ]; then
+  echo "libsonde-dormant.so is checked"
+  fault "libsonde-dormant.so needs libraries" "$("$readelf" -d "$dormant" | grep NEEDED)"
+  fault "libsonde-dormant.so has undefined symbols" "$("$nm" -D -u "$dormant" | awk '{ print $NF }')"
+  fault "libsonde-dormant.so has thread-local storage" "$("$readelf" -lW "$dormant" | awk '$1 == "TLS"')"
+  fault "libsonde-dormant.so exports other names" "$("$nm" -D --defined-only "$dormant" | awk '{ print $3 }' |
+    grep -Ev '^((m|c|re)alloc|free|(epoll_)?p?(wait|select|poll)2?|epoll_pwait|__p?poll_chk)$')"
+fi
 exit $status

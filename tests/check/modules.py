@@ -7,7 +7,7 @@ import re
 import sys
 
 # The order of CONTRIBUTING.md: a module includes headers of its own line and of lines above.
-LIB = [["base"], ["os", "arch"], ["image"], ["unwind"], ["python"], ["capture"], ["hook"], ["record"], ["sensor"], ["agent"]]
+LIB = [["base"], ["os", "arch"], ["image"], ["unwind"], ["python"], ["capture"], ["hook"], ["record"], ["sensor"], ["agent"], ["dormant"]]
 TOOL = [["base"], ["target"], ["attach"], ["recorder"], ["reader"], ["symbol"], ["import"], ["analysis"], ["report"], ["store"], ["top"], ["cli"]]
 LINES_MAX = 600
 ENTRIES_MAX = 20

@@ -141,7 +141,7 @@ static const char *const system_names[] = {
     "libgomp", "libomp", "libiomp5", "libquadmath", "libitm", "libssp", "libgfortran", "libobjc",
     "libasan", "libtsan", "libubsan", "liblsan", "libhwasan",
     /* sonde itself */
-    "libsonde", "libsonde-agent", "libsonde-attached"};
+    "libsonde", "libsonde-agent", "libsonde-attached", "libsonde-dormant"};
 
 static const char *const system_prefixes[] = {"ld-linux", "ld-musl-", "ld-2.",        "ld.so",
                                               "ld64.so",  "libnss_",  "libclang_rt.", "libc.musl-"};

@@ -96,6 +96,13 @@ pid_t os_pid(void);
 pid_t os_tid(void);
 pid_t os_main_thread(void);
 
+/* The effective user. Linux only. */
+uint32_t os_user(void);
+
+/* Returns true when the program has more rights than its user (AT_SECURE of getauxval(3)). Linux
+ * only. */
+bool os_is_secure(void);
+
 /* Returns true if TID is a thread of this process that has not ended. A main thread that called
  * pthread_exit counts as alive until the process ends. */
 bool os_thread_alive(pid_t tid);
@@ -452,6 +459,11 @@ uint64_t os_file_size_limit(void);
 
 /* Maps SIZE bytes of FD at OFFSET, shared, for reading and writing. Returns NULL on failure. */
 void *os_map_shared(int fd, uint64_t offset, size_t size);
+
+/* Maps SIZE bytes of the file PATH, shared, for reading and writing, with all its blocks allocated.
+ * Creates it with mode 0600. Returns NULL on failure, and if PATH is not a regular file with one
+ * name that belongs to the effective user and that nobody else may open. Linux only. */
+void *os_map_own_file(const char *path, size_t size);
 
 /* Allocates the pages of [ADDRESS, ADDRESS+SIZE) now. Returns false when memory is exhausted, in
  * which case an access would raise SIGBUS. */

@@ -62,7 +62,7 @@ static bool check_filter(pid_t pid, const char *status, problem_t *problem) {
 }
 
 /* A filter may be that of one thread. */
-static bool check_threads(pid_t pid, problem_t *problem) {
+static bool check_threads(pid_t pid, bool allows_tracer, problem_t *problem) {
   char path[64], status[STATUS_BYTES];
   bool ok = true;
   snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -71,10 +71,15 @@ static bool check_threads(pid_t pid, problem_t *problem) {
   while (ok && directory && (entry = readdir(directory))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
     if (tid > 0 && proc_file_read(tid, "status", status, sizeof status) > 0)
-      ok = check_tracer(pid, status, problem) && check_filter(pid, status, problem);
+      ok = (allows_tracer || check_tracer(pid, status, problem)) &&
+           check_filter(pid, status, problem);
   }
   if (directory) closedir(directory);
   return ok;
+}
+
+bool permit_check_filters(pid_t pid, problem_t *problem) {
+  return check_threads(pid, true, problem);
 }
 
 /* A frozen thread stops, but does not run when it is resumed. */
@@ -133,6 +138,6 @@ bool permit_check(pid_t pid, pid_t *reader, problem_t *problem) {
     access_explain_empty(pid, problem);
     return false;
   }
-  return check_state(pid, status, problem) && check_threads(pid, problem) &&
+  return check_state(pid, status, problem) && check_threads(pid, false, problem) &&
          check_machine(pid, *reader, problem) && check_frozen(pid, problem);
 }

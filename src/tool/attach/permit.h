@@ -11,4 +11,7 @@
  * access_check. */
 bool permit_check(pid_t pid, pid_t *reader, problem_t *problem);
 
+/* False with PROBLEM if a thread of PID has a seccomp filter. */
+bool permit_check_filters(pid_t pid, problem_t *problem);
+
 #endif

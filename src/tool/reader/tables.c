@@ -93,7 +93,8 @@ static int read_process(reader_t *r, body_t *b) {
 
 static bool is_agent(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-  return !strcmp(name, "libsonde-agent.so") || !strcmp(name, "libsonde-attached.so");
+  return !strcmp(name, "libsonde-agent.so") || !strcmp(name, "libsonde-attached.so") ||
+         !strcmp(name, "libsonde-dormant.so");
 }
 
 static int read_image(reader_t *r, body_t *b) {

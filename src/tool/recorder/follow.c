@@ -55,7 +55,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   }
   c->pid = pid;
   problem_t problem;
-  if (from_outside && !observed_open(&c->observed, pid, 0, &problem)) {
+  if (from_outside && !observed_open(&c->observed, pid, 0, true, &problem)) {
     snprintf(error, size, "%s", problem.text);
     free(c);
     return NULL;

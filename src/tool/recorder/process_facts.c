@@ -102,7 +102,7 @@ static uint64_t namespace_of(pid_t pid, const char *kind) {
 }
 
 /* The innermost number of a line "NSpid: 812 7 1" of /proc/PID/status. */
-static pid_t innermost_pid(pid_t pid) {
+pid_t process_facts_own_pid(pid_t pid) {
   char text[4096];
   if (proc_file_read(pid, "status", text, sizeof text) <= 0) return 0;
   const char *line = strstr(text, "\nNSpid:");
@@ -121,7 +121,8 @@ pid_t process_facts_of_namespace(pid_t viewer, pid_t pid) {
   pid_t found = 0;
   for (struct dirent *e; processes && !found && (e = readdir(processes));) {
     pid_t candidate = (pid_t)atoi(e->d_name);
-    if (candidate > 0 && namespace_of(candidate, "pid") == space && innermost_pid(candidate) == pid)
+    if (candidate > 0 && namespace_of(candidate, "pid") == space &&
+        process_facts_own_pid(candidate) == pid)
       found = candidate;
   }
   if (processes) closedir(processes);

@@ -41,6 +41,9 @@ bool process_facts_runs(pid_t pid, const char *file);
 /* The process that is PID in the pid namespace of the process VIEWER; 0: there is none. */
 pid_t process_facts_of_namespace(pid_t viewer, pid_t pid);
 
+/* The number by which the process PID knows itself, in its pid namespace; 0: unknown. */
+pid_t process_facts_own_pid(pid_t pid);
+
 /* A reason: the process cannot reach the recorder's socket. */
 extern const char process_facts_apart[];
 

@@ -527,7 +527,9 @@ int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
     return message_fail("process %d is being recorded; 'sonde ctl %d' controls that recording",
                         (int)pid, (int)pid);
   }
-  if (!observed_open(&observed, pid, seconds, &problem)) return message_fail("%s", problem.text);
+  bool reads_memory = (o->mode & ~ATTACHED_MODES) != 0;
+  if (!observed_open(&observed, pid, seconds, reads_memory, &problem))
+    return message_fail("%s", problem.text);
   recorder_t s = {.options = o, .agent_fd = -1, .child = {.pid = pid}, .observed = &observed};
   set_monitor_options(&s);
   observed_take_signals(&s.waiting);

@@ -155,12 +155,20 @@ static void test_reloads_without_build_id(void **state) {
 
 static void test_system_by_name(void **state) {
   (void)state;
-  static const char *const system[] = {
-      "/lib/x86_64-linux-gnu/libc.so.6", "/lib/libc-2.31.so",    "/lib64/ld-linux-x86-64.so.2",
-      "/lib/ld-musl-x86_64.so.1",        "linux-vdso.so.1",      "/usr/lib/libstdc++.so.6.0.30",
-      "/opt/app/libgcc_s.so.1",          "libnss_files.so.2",    "/usr/lib/llvm-14/lib/libc++.so.1",
-      "/a/libclang_rt.asan-x86_64.so",   "/usr/lib/libsonde.so", "/usr/lib/libsonde-agent.so",
-      "/usr/lib/libsonde-attached.so"};
+  static const char *const system[] = {"/lib/x86_64-linux-gnu/libc.so.6",
+                                       "/lib/libc-2.31.so",
+                                       "/lib64/ld-linux-x86-64.so.2",
+                                       "/lib/ld-musl-x86_64.so.1",
+                                       "linux-vdso.so.1",
+                                       "/usr/lib/libstdc++.so.6.0.30",
+                                       "/opt/app/libgcc_s.so.1",
+                                       "libnss_files.so.2",
+                                       "/usr/lib/llvm-14/lib/libc++.so.1",
+                                       "/a/libclang_rt.asan-x86_64.so",
+                                       "/usr/lib/libsonde.so",
+                                       "/usr/lib/libsonde-agent.so",
+                                       "/usr/lib/libsonde-attached.so",
+                                       "/usr/lib/libsonde-dormant.so"};
   static const char *const library[] = {"/usr/lib/libcrypto.so.3",
                                         "/usr/lib/libcurl.so.4",
                                         "/lib/libcap.so.2",

@@ -362,6 +362,7 @@ static uint64_t find_debug(const loader_t *loader, bool has_interpreter) {
 static void find_loader(loader_t *loader) {
   Elf64_auxv_t auxv[AUXV_ENTRIES + 1];
   auxv_read(auxv);
+  loader->is_secure = auxv_value(auxv, AT_SECURE) != 0;
   uint64_t vdso = auxv_value(auxv, AT_SYSINFO_EHDR), vdso_dynamic = 0;
   if (vdso != 0 && image_from_header(&loader->vdso, vdso, &vdso_dynamic)) {
     dynamic_t symbols;
@@ -397,6 +398,11 @@ const loader_t *linux_loader(void) {
   if (cas_acq_rel(&the_loader, &known, mine)) return mine;
   os_unmap(mine, sizeof *mine);
   return known;
+}
+
+bool os_is_secure(void) {
+  const loader_t *loader = linux_loader();
+  return loader == NULL || loader->is_secure;
 }
 
 uint64_t os_libc_symbol(const char *name) {

@@ -53,6 +53,7 @@ typedef struct loader {
   os_image_t program;
   uint64_t program_dynamic;                          /* address of its dynamic section; 0: none */
   os_image_t vdso;                                   /* start is 0: none */
+  bool is_secure;                                    /* AT_SECURE */
   uint64_t debug;                                    /* address of struct r_debug; 0: none */
   int (*find_object)(void *pc, found_object_t *out); /* NULL: the loader has none */
   dynamic_t loader_symbols;                          /* of ld.so */

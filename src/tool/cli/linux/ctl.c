@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "cli/cli.h"
 #include "recorder/control.h"
 #include "cli/verbs.h"
@@ -13,7 +14,7 @@ static const cli_usage_t usage = {
     .verb = "ctl",
     .arguments = "PID COMMAND",
     .words = "status malloc=all malloc=malloc malloc=vm malloc=live malloc=livevm malloc=off "
-             "sample=99 sample=off trace=on trace=off snapshot mark attach detach stop",
+             "sample=99 sample=off trace=on trace=off snapshot mark attach detach stop record",
     .about = "Controls the recording of a program that runs under 'sonde record'. PID is the\n"
              "program's. Commands:\n"
              "  status         show what is recorded, how much, and what was lost\n"
@@ -26,7 +27,9 @@ static const cli_usage_t usage = {
              "  attach         load the agent into a program that is recorded from\n"
              "                 outside (record -p), for malloc=MODE\n"
              "  detach         remove that agent; the recording goes on\n"
-             "  stop           end the recording; the program continues",
+             "  stop           end the recording; the program continues\n"
+             "  record OPTION… begin a recording, as 'sonde record -p PID OPTION…' does; a\n"
+             "                 program with libsonde-dormant.so preloaded then wakes",
     .examples = {{"sonde ctl 1234 status", "show what is recorded"},
                  {"sonde ctl 1234 malloc=live", "record live blocks, without history"},
                  {"sonde ctl 1234 mark 'after warm-up'", "add a marker"}}};
@@ -41,7 +44,23 @@ static bool join(char *out, size_t size, char **words) {
   return !strchr(out, '\n');
 }
 
+/* "ctl PID record OPTION…" is "record -p PID OPTION…". */
+static int record(int argc, char **argv) {
+  char dash_p[] = "-p";
+  char **words = calloc((size_t)argc + 1, sizeof *words);
+  if (!words) return message_fail("out of memory");
+  memcpy(words, argv, (size_t)argc * sizeof *words);
+  words[0] = argv[2];
+  words[2] = argv[1];
+  words[1] = dash_p;
+  message_set_verb("record");
+  int status = verb_record(argc, words);
+  free(words);
+  return status;
+}
+
 int verb_ctl(int argc, char **argv) {
+  if (argc > 2 && !strcmp(argv[2], "record")) return record(argc, argv);
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   int key;
   while ((key = cli_next(&parser)) > 0) {

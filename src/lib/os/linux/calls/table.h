@@ -49,6 +49,8 @@
   X(openat_write, SYS_openat, "open the recording", AT_FDCWD, ANY, O_RDWR | O_CLOEXEC | O_NOCTTY)  \
   X(openat_create, SYS_openat, "create a recording", AT_FDCWD, ANY,                                \
     O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0600)                                        \
+  X(openat_own, SYS_openat, "sleep", AT_FDCWD, ANY,                                                \
+    O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0600)                       \
   X(openat_score, SYS_openat, "leaks: settle the copy", AT_FDCWD, ANY, O_WRONLY | O_CLOEXEC)       \
   X(read, SYS_read, "read files", ANY, ANY, ANY)                                                   \
   X(pread64, SYS_pread64, "read files", ANY, ANY, ANY, ANY)                                        \
@@ -65,6 +67,7 @@
   X(statx, SYS_statx, "check the recording's descriptor", ANY, ANY, 0x1000, 0x100, ANY)            \
   X(pwrite64, SYS_pwrite64, "write chunks", ANY, ANY, ANY, ANY)                                    \
   X(fallocate, SYS_fallocate, "empty the table of live blocks", ANY, 3, ANY, ANY)                  \
+  X(fallocate_own, SYS_fallocate, "sleep", ANY, 0, 0, ANY)                                         \
   X(prlimit64, SYS_prlimit64, "the limit on file size", 0, RLIMIT_FSIZE, 0, ANY)                   \
   X(ioctl_map, SYS_ioctl, "the mapping of an address", ANY, 0xc0686611, ANY)                       \
   /* the recorder's socket */                                                                      \
@@ -111,6 +114,7 @@
   X(kill, SYS_kill, "test whether a process exists", ANY)                                          \
   /* ids, clocks, waits */                                                                         \
   X(getpid, SYS_getpid, "the process's id")                                                        \
+  X(geteuid, SYS_geteuid, "sleep")                                                                 \
   X(getppid, SYS_getppid, "leaks: the copy's parent")                                              \
   X(gettid, SYS_gettid, "the thread's id")                                                         \
   X(clock_gettime, SYS_clock_gettime, "the time", CLOCK_MONOTONIC, ANY)                            \

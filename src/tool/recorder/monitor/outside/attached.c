@@ -14,6 +14,7 @@
 #include "attach/attach.h"
 #include "base/message.h"
 #include "recorder/launch.h"
+#include "recorder/monitor/outside/dormant.h"
 
 /* The agent needs a few milliseconds, but may wait for a thread that is in it. */
 #define START_LIMIT_MS 10000u
@@ -81,11 +82,14 @@ static bool run(control_t *control, work_t *w) {
 }
 
 bool attached_load(control_t *control, const char *settings, problem_t *problem) {
+  if (dormant_is_in(control->pid)) return dormant_wake(control, settings, problem);
   work_t w = {.pid = control->pid, .step = load, .settings = settings, .problem = problem};
   return run(control, &w);
 }
 
 attached_left_t attached_unload(control_t *control, problem_t *problem) {
+  if (dormant_is_in(control->pid))
+    return dormant_rest(control, problem) ? ATTACHED_LEFT : ATTACHED_WORKS;
   work_t w = {.pid = control->pid, .step = unload, .problem = problem};
   if (run(control, &w)) return ATTACHED_LEFT;
   return w.is_stopped ? ATTACHED_ASLEEP : ATTACHED_WORKS;

@@ -15,7 +15,8 @@
 /* The sensors that need the agent. The others work from outside. */
 #define ATTACHED_MODES (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_AUDIT)
 
-/* Loads the agent into the process of CONTROL with SETTINGS. False with PROBLEM. */
+/* Loads the agent into the process of CONTROL with SETTINGS, or wakes a dormant one (dormant.h).
+ * False with PROBLEM. */
 bool attached_load(control_t *control, const char *settings, problem_t *problem);
 
 typedef enum attached_left {

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
+#include "recorder/monitor/outside/dormant.h"
 #include "recorder/process_facts.h"
 #include "target/access.h"
 
@@ -95,7 +96,7 @@ static bool is_readable(pid_t pid, problem_t *problem) {
   return target != NULL;
 }
 
-bool observed_open(observed_t *o, pid_t pid, long seconds, problem_t *problem) {
+bool observed_open(observed_t *o, pid_t pid, long seconds, bool reads_memory, problem_t *problem) {
   process_facts_t facts = {0};
   (void)process_facts_read(pid, &facts);
   *o = (observed_t){.pid = pid, .pidfd = -1, .birth = facts.birth, .deadline_ns = UINT64_MAX};
@@ -103,7 +104,7 @@ bool observed_open(observed_t *o, pid_t pid, long seconds, problem_t *problem) {
     problem_set(problem, "process %d is sonde itself", (int)pid);
     return false;
   }
-  if (!is_readable(pid, problem)) return false;
+  if ((reads_memory || !dormant_is_in(pid)) && !is_readable(pid, problem)) return false;
   o->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
   if (o->pidfd < 0 && errno != ENOSYS) {
     access_explain(pid, errno, problem);

@@ -37,9 +37,11 @@ typedef struct observed {
   char name[NAME_MAX + 1];
 } observed_t;
 
-/* Opens the process PID, to be recorded for SECONDS; 0: without a limit. False with PROBLEM if it
- * may not be read. */
-bool observed_open(observed_t *observed, pid_t pid, long seconds, problem_t *problem);
+/* Opens the process PID, to be recorded for SECONDS; 0: without a limit. False with PROBLEM if its
+ * memory may not be read; only a process with a dormant agent is opened without that right, if
+ * READS_MEMORY is false. */
+bool observed_open(observed_t *observed, pid_t pid, long seconds, bool reads_memory,
+                   problem_t *problem);
 void observed_close(observed_t *observed);
 
 /* From here on, SIGINT, SIGTERM and SIGHUP end the recording. They are blocked; *WAITING is the
