@@ -8,6 +8,10 @@
 #include "os/linux/dynamic.h"
 #include "os/os.h"
 
+#ifndef DT_RELR /* musl 1.2.3 */
+#define DT_RELR 36
+#endif
+
 #define SEGMENTS_MAX 16u
 #define BYTES_MAX    (UINT64_C(64) << 20)
 
