@@ -49,8 +49,9 @@ def told(what, recording, folder, rounds, open_it):
           f"{os.path.getsize(page) / 1e6:.1f} MB", flush=True)
     found = open_it and opened(page)
     if found:
-        print(f"  opened in {found['open_ms'] / 1000:.1f} s; a zoom of the graph takes "
-              f"{found['median_ms']:.0f} ms at the median, {found['p99_ms']:.0f} ms at p99, of {found['frames']} frames")
+        print(f"  opened in {found['open_ms'] / 1000:.1f} s ({found['open_cpu_ms'] / 1000:.1f} s of CPU time); a zoom of "
+              f"the graph takes {found['median_ms']:.0f} ms at the median, {found['p99_ms']:.0f} ms at p99, of "
+              f"{found['frames']} frames")
 
 
 def main():
