@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // The data of the page, as src/tool/report/exports/page/data.c writes them: JSON in gzip in base64.
-// Tables are objects of columns. Times become nanoseconds since the start of the recording.
+// Tables are objects of columns. One number stands for a column of equal ones, except for the first column. Times
+// become nanoseconds since the start of the recording.
 
 /** A part of `sonde report --json`; docs/json.md describes it. */
 // eslint-disable-next-line @typescript-eslint/no-explicit-any
@@ -77,15 +78,40 @@ export interface Point {
   value: number;
 }
 
+const TABLES = [
+  "threads",
+  "samples",
+  "waits",
+  "queued",
+  "places",
+  "blocks",
+  "block_totals",
+  "marks",
+  "calls",
+] as const;
+
+/** Makes arrays of the columns that are one number. */
+function expand(raw: Raw): Raw {
+  for (const name of TABLES) {
+    const table = raw[name] as Record<string, number | number[]>;
+    const first = Object.values(table).find((column) => Array.isArray(column));
+    for (const [key, column] of Object.entries(table))
+      if (typeof column === "number" && key !== "unit_ns")
+        table[key] = new Array<number>(first!.length).fill(column);
+  }
+  return raw;
+}
+
 function times(table: { unit_ns: number; from: number[]; length?: number[] }): Times {
   const count = table.from.length;
   const from = new Float64Array(count);
-  const to = new Float64Array(count);
+  const to = table.length ? new Float64Array(count) : from; // a sample has no length
   let step = 0;
   for (let i = 0; i < count; i++) {
     step += table.from[i];
     from[i] = step * table.unit_ns;
-    const length = table.length ? table.length[i] : 0;
+    if (!table.length) continue;
+    const length = table.length[i];
     to[i] = length < 0 ? Infinity : (step + length) * table.unit_ns;
   }
   return { from, to };
@@ -190,12 +216,9 @@ export class Data {
     for (let i = 0; i < tid.length; i++) if (tid[i]) names.set(tid[i], this.text(name[i]));
     for (const t of this.report.wall?.threads ?? []) if (t.name) names.set(t.tid, t.name);
     for (const t of this.report.cpu?.threads ?? []) if (t.name) names.set(t.tid, t.name);
-    const used = new Set<number>([
-      ...this.raw.samples.thread,
-      ...this.raw.waits.thread,
-      ...this.raw.blocks.thread,
-      ...(this.report.stalls?.stalls ?? []).map((s: Section) => s.tid),
-    ]);
+    const used = new Set<number>((this.report.stalls?.stalls ?? []).map((s: Section) => s.tid));
+    for (const table of [this.raw.samples, this.raw.waits, this.raw.blocks])
+      for (const t of table.thread) used.add(t);
     used.delete(0);
     return [...used].sort((a, b) => a - b).map((t) => ({ tid: t, name: names.get(t) ?? "" }));
   }
@@ -237,6 +260,6 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
 
 export async function readData(base64: string): Promise<Data> {
   const stream = new Blob([bytesOf(base64)]).stream();
-  const text = await new Response(stream.pipeThrough(new DecompressionStream("gzip"))).text();
-  return new Data(JSON.parse(text));
+  const raw = await new Response(stream.pipeThrough(new DecompressionStream("gzip"))).json();
+  return new Data(expand(raw));
 }

@@ -28,6 +28,26 @@ function add(to: Weights, stack: number, weight: number) {
   if (weight) to.set(stack, (to.get(stack) ?? 0) + weight);
 }
 
+/** Weights that are made of many parts: an array of all stacks is faster than a map. */
+class Sums {
+  private readonly sums: Float64Array;
+  private readonly stacks: number[] = []; // in the order in which they came
+
+  constructor(data: Data) {
+    this.sums = new Float64Array(data.parent.length);
+  }
+
+  add(stack: number, weight: number) {
+    if (!weight) return;
+    if (!this.sums[stack]) this.stacks.push(stack);
+    this.sums[stack] += weight;
+  }
+
+  weights(): Weights {
+    return new Map(this.stacks.map((stack) => [stack, this.sums[stack]]));
+  }
+}
+
 export function total(weights: Weights): number {
   let sum = 0;
   for (const w of weights.values()) sum += w;
@@ -52,15 +72,15 @@ function share(range: Range, from: number, to: number): number {
 
 /** Samples of CPU time by stack. */
 export function cpuWeights(data: Data, filter: Filter): Weights {
-  const weights: Weights = new Map();
+  const sums = new Sums(data);
   const { thread, stack, samples } = data.raw.samples;
   const { from } = data.samples;
   for (let i = 0; i < from.length; i++) {
     if (from[i] < filter.range.from || from[i] >= filter.range.to) continue;
     if (filter.tid && thread[i] !== filter.tid) continue;
-    add(weights, stack[i], samples[i]);
+    sums.add(stack[i], samples[i]);
   }
-  return withLibrary(data, weights, filter.library);
+  return withLibrary(data, sums.weights(), filter.library);
 }
 
 // ---- functions ---------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 // The figures of the views, of a small recording whose figures are known.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Data } from "../src/data";
+import { gzipSync } from "node:zlib";
+import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
 import { bytes, duration, percent, shortName } from "../src/format";
 import {
@@ -101,6 +102,17 @@ const sums = (filter: Filter) =>
   Object.fromEntries(
     functionSums(data, cpuWeights(data, filter)).map((s) => [s.fn.name, [s.self, s.own, s.total]]),
   );
+
+test("one number stands for a column of equal ones", async () => {
+  const { raw } = recording();
+  const samples = { ...raw.samples, thread: 7, samples: 3 };
+  const packed = gzipSync(JSON.stringify({ ...raw, samples })).toString("base64");
+  const read = await readData(packed);
+  assert.deepEqual(read.raw.samples.thread, [7, 7, 7, 7]);
+  assert.deepEqual(read.raw.samples.samples, [3, 3, 3, 3]);
+  assert.equal(read.raw.samples.unit_ns, 1000);
+  assert.deepEqual(read.samples, data.samples);
+});
 
 test("functions count once a stack, at all of their lines", () => {
   assert.deepEqual(sums(all), {

@@ -33,10 +33,26 @@ static void put_column(writer_t *w, const char *name, size_t count, cell_t *cell
   page_put(w->out, "]");
 }
 
+static bool is_constant(writer_t *w, size_t count, cell_t *cell, const void *context) {
+  int64_t first = count ? cell(w, context, 0) : 0;
+  for (size_t i = 1; i < count; i++)
+    if (cell(w, context, i) != first) return false;
+  return count > 1;
+}
+
+/* Behind the first column, one number stands for a column of equal ones, such as the only thread.
+ */
 static void next_column(writer_t *w, const char *name, size_t count, cell_t *cell,
                         const void *context) {
   page_put(w->out, ",");
-  put_column(w, name, count, cell, context);
+  if (!is_constant(w, count, cell, context)) {
+    put_column(w, name, count, cell, context);
+    return;
+  }
+  page_put(w->out, "\"");
+  page_put(w->out, name);
+  page_put(w->out, "\":");
+  page_put_number(w->out, cell(w, context, 0));
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -97,7 +113,8 @@ static void begin_rows(writer_t *w, const char *name, const page_rows_t *rows) {
   page_put(w->out, name);
   page_put(w->out, "\":{\"unit_ns\":");
   page_put_number(w->out, (int64_t)rows->unit_ns);
-  next_column(w, "from", rows->count, row_from, rows);
+  page_put(w->out, ",");
+  put_column(w, "from", rows->count, row_from, rows);
 }
 
 static void put_samples(writer_t *w, const page_rows_t *rows) {
