@@ -83,6 +83,21 @@ def firefox():
         now += change
         most = max(most, now)
     check(most == told["malloc"]["peak"]["bytes"], (most, told["malloc"]["peak"]))
+    counters = {c["name"]: c["samples"] for c in profile["counters"][1:]}
+    for name, points in usage_counters(told["usage"]).items():
+        found = counters.pop(name)
+        check(list(itertools.accumulate(found["count"])) == [value for _, value in points], (name, found, points))
+        check([round(ms * 1e6) for ms in found["time"]] == [ns for ns, _ in points], (name, found, points))
+    check(not counters, counters)
+
+
+def usage_counters(usage):
+    """The readings of each resource that was used, by the name of its counter."""
+    keys = {"resident memory": "rss_bytes", "swap": "swap_bytes", "minor faults": "minor_faults",
+            "major faults": "major_faults", "open descriptors": "descriptors"}
+    found = {name: usage[key]["points"] for name, key in keys.items() if usage.get(key, {}).get("peak")}
+    check({"resident memory", "minor faults", "open descriptors"} <= set(found), usage)
+    return found
 
 
 def firefox_importer():
@@ -114,7 +129,8 @@ def firefox_importer():
                 samples[function["name"]] += function["totalSamples"]
             retained = ask("thread", "functions", "--thread", handle, "--strategy", "native-retained-allocations")
             live += sum(function["selfSamples"] for function in retained["functions"])
-        heap = ask("counter", "list")["counters"][0]["stats"][0]["value"]
+        counters = ask("counter", "list")["counters"]
+        heap = counters[0]["stats"][0]["value"]
     finally:
         output_of("node", importer, "stop", "--all", env=home)
     with gzip.open(path) as file:
@@ -124,6 +140,7 @@ def firefox_importer():
         live += sum(weight for weight, stack in zip(table["weight"], table["stack"]) if stack is None)
     told = report(recorded(), "--top", "100000")
     check(len(threads) == 4, threads)
+    check(len(counters) == 1 + len(usage_counters(told["usage"])), counters)
     totals = collections.Counter()
     for function in told["sample"]["functions"]:
         totals[function["function"]] += function["total"]
@@ -231,7 +248,8 @@ def massif():
 
 
 def chrome_trace():
-    """Each wait of the recording is a pair of events of its thread; its time is that of the record."""
+    """Each wait of the recording is a pair of events of its thread; its time is that of the record. Each reading of
+    the process's resources is an event of a counter."""
     trace = json.loads(pathlib.Path(exported("chrome-trace")).read_text())["traceEvents"]
     waits = [e for e in events(recorded()) if e["event"] == "wall"]
     begun = [e for e in trace if e["ph"] == "b"]
@@ -240,6 +258,12 @@ def chrome_trace():
     check({e["tid"] for e in begun} == {e["tid"] for e in waits}, begun[:5])
     took = sum(e["ts"] for e in ended) - sum(e["ts"] for e in begun)
     check(abs(took * 1000 - sum(min(e["period_ns"], e["time_ns"]) for e in waits)) <= 2 * len(waits), (took, waits[:3]))
+    counters = collections.defaultdict(list)
+    for e in trace:
+        if e["ph"] == "C":
+            counters[e["name"]].append([round(e["ts"] * 1000), *e["args"].values()])
+    expected = usage_counters(report(recorded())["usage"])
+    check(counters == expected, (counters, expected))
 
 
 def refusals():

@@ -46,7 +46,7 @@ static const cli_option_t options[] = {
      "callgrind: CPU time by line and call, for KCachegrind and callgrind_annotate\n"
      "heaptrack: every allocation and free, for heaptrack_gui and heaptrack_print\n"
      "massif: the live heap over time with call trees, for ms_print and massif-visualizer\n"
-     "chrome-trace: traced calls and waits, for Perfetto and speedscope\n"
+     "chrome-trace: traced calls, waits and memory use, for Perfetto and speedscope\n"
      "calls: traced calls as text, a line each: depth, duration, start and name\n"
      "sarif: audited calls, for code scanners; csv: the same as a table\n"
      "xcprivacy: a draft of Apple's privacy manifest"},

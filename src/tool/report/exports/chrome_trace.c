@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes calls in the order in which they end, then waits; readers of the format accept any order.
+ * Writes calls in the order in which they end, then waits, then counters; readers of the format
+ * accept any order.
  */
 #include "report/exports/chrome_trace.h"
 
@@ -11,6 +12,7 @@
 #include "analysis/wall.h"
 #include "reader/merge.h"
 #include "report/exports/name.h"
+#include "report/exports/usage_counters.h"
 #include "report/json.h"
 #include "sonde/status.h"
 
@@ -23,6 +25,7 @@ typedef struct trace_writer {
   uint32_t pid;
   double least_ns;
   bool full;
+  usage_t usage;
 } trace_writer_t;
 
 static char *text_of(const char *text) {
@@ -104,13 +107,28 @@ int chrome_trace_has_waits(reader_t *reader) {
   return e != NULL;
 }
 
-static int put_waits(trace_writer_t *w) {
+/* ---- counters ----------------------------------------------------------------------------- */
+
+/* A counter that was always 0 would only take space. */
+static void put_counter(const trace_writer_t *w, const usage_counter_t *c) {
+  const usage_series_t *s = &w->usage.series[c->field];
+  for (uint32_t i = 0; s->peak && i < s->count; i++)
+    fprintf(w->out,
+            ",\n{\"ph\":\"C\",\"name\":\"%s\",\"pid\":%" PRIu32
+            ",\"ts\":%.3f,\"args\":{\"%s\":%" PRIu64 "}}",
+            c->name, w->pid, (double)s->points[i].time_ns / 1e3, c->unit, s->points[i].value);
+}
+
+static int put_waits_and_counters(trace_writer_t *w) {
   const record_event_t *e;
   merge_t *merge = merge_open(w->reader);
   bool good = merge != NULL;
   while (good && (e = merge_next(merge)))
-    good = !is_wait(e) || put_wait(w, e);
+    good = is_wait(e) ? put_wait(w, e) : usage_add(&w->usage, w->reader, e);
   merge_close(merge);
+  for (int i = 0; good && i < USAGE_COUNTERS; i++)
+    put_counter(w, &usage_counters[i]);
+  usage_free(&w->usage);
   return good ? 0 : SONDE_ENOMEM;
 }
 
@@ -187,7 +205,7 @@ int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filte
     status = trace_run(&trace, reader, &each);
     if (status == 0) trace_free(&trace);
   }
-  if (status == 0) status = put_waits(&w);
+  if (status == 0) status = put_waits_and_counters(&w);
   fputs("\n]}\n", out);
   for (size_t i = 0; w.texts && i < frames; i++)
     free(w.texts[i]);

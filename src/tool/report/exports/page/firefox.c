@@ -2,8 +2,10 @@
 #include "report/exports/page/firefox.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/exports/page/firefox_writer.h"
+#include "report/exports/usage_counters.h"
 #include "sonde/status.h"
 
 /* Of the format. */
@@ -42,8 +44,11 @@ static void put_threads(writer_t *w) {
 
 /* ---- counters ----------------------------------------------------------------------------- */
 
-static void begin_counter(writer_t *w, const char *name, const char *description) {
-  page_put(w->out, "{\"category\":\"Memory\",\"name\":\"");
+static void begin_counter(writer_t *w, const char *category, const char *name,
+                          const char *description) {
+  page_put(w->out, "{\"category\":\"");
+  page_put(w->out, category);
+  page_put(w->out, "\",\"name\":\"");
   page_put(w->out, name);
   page_put(w->out, "\",\"description\":\"");
   page_put(w->out, description);
@@ -57,7 +62,7 @@ static void put_heap(writer_t *w) {
   const page_blocks_t *b = w->source->blocks;
   size_t count = 0;
   uint64_t before = 0;
-  begin_counter(w, "live heap", "Live bytes of the malloc log");
+  begin_counter(w, "Memory", "live heap", "Live bytes of the malloc log");
   for (size_t i = 0; i < PAGE_CURVE; i++) {
     if (!b->changed[i]) continue;
     if (count++) page_put(w->out, ",");
@@ -75,13 +80,14 @@ static void put_heap(writer_t *w) {
   page_put(w->out, "}");
 }
 
-static json_object *rss_points(const writer_t *w) {
-  json_object *usage, *rss, *points;
-  return json_object_object_get_ex(w->source->sections, "usage", &usage) &&
-                 json_object_object_get_ex(usage, "rss_bytes", &rss) &&
-                 json_object_object_get_ex(rss, "points", &points)
-             ? points
-             : NULL;
+/* The readings of C: pairs of a time and a value. NULL: unknown, or always 0. */
+static json_object *points_of(const writer_t *w, const usage_counter_t *c) {
+  json_object *usage, *series, *peak, *points;
+  bool is_known = json_object_object_get_ex(w->source->sections, "usage", &usage) &&
+                  json_object_object_get_ex(usage, usage_key(c->field), &series) &&
+                  json_object_object_get_ex(series, "peak", &peak) &&
+                  json_object_object_get_ex(series, "points", &points);
+  return is_known && json_object_get_int64(peak) ? points : NULL;
 }
 
 static int64_t point(json_object *points, size_t i, size_t column) {
@@ -89,10 +95,11 @@ static int64_t point(json_object *points, size_t i, size_t column) {
       json_object_array_get_idx(json_object_array_get_idx(points, i), column));
 }
 
-static void put_rss(writer_t *w, json_object *points) {
+static void put_usage(writer_t *w, const usage_counter_t *c, json_object *points) {
+  bool is_memory = !strcmp(c->unit, "bytes");
   size_t count = json_object_array_length(points);
   int64_t before = 0;
-  begin_counter(w, "resident memory", "Resident memory of the process");
+  begin_counter(w, is_memory ? "Memory" : c->unit, c->name, c->description);
   for (size_t i = 0; i < count; i++) {
     if (i) page_put(w->out, ",");
     page_put_ms(w->out, (uint64_t)point(points, i, 0));
@@ -105,15 +112,22 @@ static void put_rss(writer_t *w, json_object *points) {
   }
   page_put(w->out, "],");
   put_length(w, count);
+  /* Without it, the viewer shows how fast a counter grows, which is right for faults alone. */
+  if (c->field == USAGE_DESCRIPTORS)
+    page_put(w->out, ",\"display\":{\"graphType\":\"line-accumulated\",\"unit\":\"\","
+                     "\"color\":\"grey\",\"markerSchemaLocation\":null,\"sortWeight\":50,"
+                     "\"label\":\"open descriptors\"}");
   page_put(w->out, "}");
 }
 
 static void put_counters(writer_t *w) {
-  json_object *rss = rss_points(w);
   page_put(w->out, ",\"counters\":[");
   put_heap(w);
-  if (rss) page_put(w->out, ",");
-  if (rss) put_rss(w, rss);
+  for (int i = 0; i < USAGE_COUNTERS; i++) {
+    json_object *points = points_of(w, &usage_counters[i]);
+    if (points) page_put(w->out, ",");
+    if (points) put_usage(w, &usage_counters[i], points);
+  }
   page_put(w->out, "]");
 }
 
