@@ -107,6 +107,8 @@ def what_is_sent_is_what_sqlite_has(folder):
     session = sent["sessions"][0][0]
     for name, rows in sent.items():
         there = sqlite3.connect(local).execute(f"SELECT * FROM {name}").fetchall()
+        if columns[name][-2][0] == "build":  # of the session, as the day
+            assert {(row[-2], row[-1]) for row in rows} == {(sent["sessions"][0][3], sent["sessions"][0][6])}, name
         mine = [[value.decode() if isinstance(value, bytes) and not isinstance(value_there, bytes) else value
                  for value, value_there in zip(row, there[0])] for row in rows]
         if [column for column, _ in columns[name]][0] == "session":

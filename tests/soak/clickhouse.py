@@ -33,7 +33,8 @@ int main(void) {
 }
 """
 QUERIES = [["builds"], ["allocations", "--all"], ["leaks", "--all"], ["samples", "--all"], ["stalls"], ["audit"],
-           ["crashes"], ["regressions", "a", "b", "--all"]]
+           ["crashes"], ["regressions", "a", "b", "--all"], ["allocations"], ["allocations", "--top", "1"],
+           ["allocations", "b", "--top", "3"], ["leaks", "b"], ["samples", "a"], ["regressions", "b", "a"]]
 _made = {}
 
 
@@ -65,7 +66,7 @@ def _answers(url, **how):
     for words in QUERIES:
         done = try_sonde("query", "--to", url, "--json", *words, **how)
         assert done.returncode in (0, 1) and not done.stderr, done
-        out[words[0]] = json.loads(done.stdout)["rows"]
+        out[" ".join(words)] = json.loads(done.stdout)["rows"]
     return out
 
 
@@ -92,7 +93,7 @@ def answers_are_those_of_sqlite(folder):
         expected, found = _answers(f"sqlite:{folder}/s.sqlite"), _answers(server.url())
         for name in expected:
             assert _equal(found[name], expected[name]), (name, found[name][:3], expected[name][:3])
-        stack = expected["leaks"][0]["stack"]
+        stack = expected["leaks --all"][0]["stack"]
         words = ["query", "--json", "stack", stack, "--to"]
         assert json.loads(sonde(*words, server.url())) == json.loads(sonde(*words, f"sqlite:{folder}/s.sqlite"))
         assert json.loads(sonde("query", "--json", "--to", server.url(), "--sql", "SELECT count(*) AS n FROM sessions"))[
@@ -113,9 +114,13 @@ def names_come_later(folder):
                 rows, different = server.ask("SELECT count(), uniqExact(frame, label) FROM frames").split()
                 assert rows == different, (rows, different)
             assert again["named"] == 0 and again["addresses"] == told["addresses"] - told["named"], again
-        leaks = [json.loads(sonde("query", "--json", "--to", url, "leaks", "--all"))
-                 for url in (server.url(), f"sqlite:{folder}/s.sqlite")]
-        assert leaks[0] == leaks[1] and any(row["function"].startswith("leak ") for row in leaks[0]["rows"]), leaks
+        leak = json.loads(sonde("query", "--json", "--to", server.url(), "leaks", "--top", "1"))["rows"][0]["stack"]
+        assert "leak" in sonde("query", "--to", server.url(), "stack", leak)
+        for words in ["leaks", "--all"], ["allocations", "--top", "2"], ["stack", leak]:
+            rows = [json.loads(sonde("query", "--json", "--to", url, *words))["rows"]
+                    for url in (server.url(), f"sqlite:{folder}/s.sqlite")]
+            assert rows[0] == rows[1] and (words[0] == "stack" or any(
+                row["function"].startswith(("leak ", "churn ")) for row in rows[0])), rows
 
 
 def passwords_are_needed_and_not_printed(folder):

@@ -55,13 +55,18 @@ static inline int id_set_add(id_set_t *set, uint64_t id) {
   return number < 0 ? -1 : (size_t)number == count;
 }
 
-static inline bool id_set_has(const id_set_t *set, uint64_t id) {
+/* The number of ID in the set; -1: it is not there. */
+static inline int64_t id_set_find(const id_set_t *set, uint64_t id) {
   uint32_t *slot;
-  if (!set->ids.count) return false;
+  if (!set->ids.count) return -1;
   HASH_FIND(&set->index, hash_number(id), slot) {
-    if (set->ids.items[*slot - 1] == id) return true;
+    if (set->ids.items[*slot - 1] == id) return *slot - 1;
   }
-  return false;
+  return -1;
+}
+
+static inline bool id_set_has(const id_set_t *set, uint64_t id) {
+  return id_set_find(set, id) >= 0;
 }
 
 static inline void id_set_free(id_set_t *set) {

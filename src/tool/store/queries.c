@@ -46,8 +46,9 @@
   ORDERED ", " SUMS ", " TOP_RANKED TOP_SELECT(count, amount)                                      \
   PLACE TOP_FROM
 
-/* Of a question about one measure. */
-#define READS(name) MEASURED_##name, 1u << MEASURED_##name
+/* Of a question about one measure; RANKS: it shows the largest sums of each build. */
+#define READS(name) MEASURED_##name, 1u << MEASURED_##name, false
+#define RANKS(name) MEASURED_##name, 1u << MEASURED_##name, true
 
 const query_t queries[] = {
     {"builds", "the builds, with how much was recorded of each",
@@ -57,14 +58,14 @@ const query_t queries[] = {
      " USING (build) WHERE ?1 >= 0 AND ?2 = '' AND ?3 > 0 GROUP BY sessions.build ORDER BY "
      "program, "
      "min(start_ns)",
-     0, 0, NULL},
+     0, 0, false, NULL},
     {"stalls", "stalls by build: the stacks with the longest time first", TOP("stalls", "ns"),
-     READS(stalls), "[BUILD]"},
-    {"samples", "CPU time by build", TOP("samples", "ns"), READS(samples), "[BUILD]"},
-    {"waits", "waits by build", TOP("samples", "ns"), READS(waits), "[BUILD]"},
-    {"allocations", "allocations by build", TOP("blocks", "bytes"), READS(allocations), "[BUILD]"},
+     RANKS(stalls), "[BUILD]"},
+    {"samples", "CPU time by build", TOP("samples", "ns"), RANKS(samples), "[BUILD]"},
+    {"waits", "waits by build", TOP("samples", "ns"), RANKS(waits), "[BUILD]"},
+    {"allocations", "allocations by build", TOP("blocks", "bytes"), RANKS(allocations), "[BUILD]"},
     {"calls", "traced calls by build, by time without the calls inside", TOP("calls", "ns"),
-     READS(calls), "[BUILD]"},
+     RANKS(calls), "[BUILD]"},
     {"leaks", "bytes never freed, and their growth since the build before",
      ORDERED ", " SUMS ", grown AS (SELECT sums.build, sums.count, sums.stack,"
              " sums.amount / o.n AS per_session,"
@@ -110,7 +111,7 @@ const query_t queries[] = {
      " WHERE ?1 >= 0 AND ?3 > 0 AND stack IN (SELECT b.stack FROM stacks a JOIN stacks b ON"
      " b.signature = a.signature WHERE a.stack = ?4)"
      " GROUP BY build, measure, cause ORDER BY first, build, measure, cause",
-     0, (1u << STORE_MEASURES) - 1, "STACK"},
+     0, STORE_ALL_MEASURES, false, "STACK"},
     {0},
 };
 
@@ -120,8 +121,7 @@ const query_t *query_named(const char *name) {
   return NULL;
 }
 
-/* 0: not a stack's id. */
-static uint64_t stack_number(const char *text) {
+uint64_t query_stack(const char *text) {
   char *end;
   uint64_t id = text ? strtoull(text, &end, 16) : 0;
   return text && !*end ? id : 0;
@@ -130,7 +130,7 @@ static uint64_t stack_number(const char *text) {
 bool query_run(const query_t *q, engine_t *engine, const char *argument, uint64_t most,
                answer_t *out) {
   bool takes_stack = q->argument && !strcmp(q->argument, "STACK");
-  int64_t id = takes_stack ? (int64_t)stack_number(argument)
+  int64_t id = takes_stack ? (int64_t)query_stack(argument)
                : argument  ? query_build(engine, argument)
                            : 0;
   const store_value_t values[] = {store_integer(q->measure), store_text(argument ? argument : ""),
@@ -175,7 +175,7 @@ bool query_frames(engine_t *engine, const char *stack, answer_t *out) {
   static const char *const columns[] = {"function", "module", "file", "line", NULL};
   for (int i = 0; columns[i]; i++)
     answer_column(out, columns[i]);
-  const store_value_t id = store_id(stack_number(stack));
+  const store_value_t id = store_id(query_stack(stack));
   engine_rows_t *rows = engine_query(engine, "SELECT frames FROM stacks WHERE stack = ?", &id, 1);
   bool good = rows != NULL;
   if (good && engine_step(rows) > 0) {

@@ -16,6 +16,7 @@ typedef struct query {
   const char *sql;
   store_measure_t measure;
   unsigned reads;       /* the measures whose totals it reads, a bit for each */
+  bool is_ranked;       /* it shows the largest sums of each build alone */
   const char *argument; /* NULL: takes none; "[BUILD]" may be left out */
 } query_t;
 
@@ -31,6 +32,9 @@ bool query_run(const query_t *query, engine_t *engine, const char *argument, uin
 /* The id of the build with this name, or with a build-id that begins so; the newest of several. 0:
  * there is none. */
 int64_t query_build(engine_t *engine, const char *name);
+
+/* The id of a stack in hexadecimal; 0: it is none. */
+uint64_t query_stack(const char *text);
 
 /* The frames of the stack with this id in hexadecimal, as rows of names. False: failed. */
 bool query_frames(engine_t *engine, const char *stack, answer_t *out);

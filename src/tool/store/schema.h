@@ -103,6 +103,9 @@ typedef struct store_measure_info {
   const char *unit;
 } store_measure_info_t;
 
+/* A bit for each. */
+#define STORE_ALL_MEASURES ((1u << STORE_MEASURES) - 1)
+
 extern const store_measure_info_t store_measures[STORE_MEASURES];
 
 enum { FACT_EXTRAS = 2 };

@@ -86,16 +86,16 @@ static const char *open_spool(store_t *s, char *why, size_t why_size) {
   return s->engine ? NULL : why;
 }
 
-static const char *open_copy(store_t *s, unsigned measures, char *why, size_t why_size) {
+static const char *open_copy(store_t *s, const copy_need_t *need, char *why, size_t why_size) {
   s->engine = engine_open(":memory:", true, why, why_size);
   if (!s->engine) return why;
-  if (remote_copy(s->remote, s->engine, measures)) return NULL;
+  if (copy_from_server(s->remote, s->engine, need)) return NULL;
   snprintf(why, why_size, "%s", remote_error(s->remote, s->engine));
   return why;
 }
 
-static const char *open_remote(store_t *s, const char *url, bool create, unsigned measures,
-                               char *why, size_t why_size) {
+static const char *open_remote(store_t *s, const char *url, const copy_need_t *need, char *why,
+                               size_t why_size) {
   if (snprintf(s->path, sizeof s->path, "%s", url) >= (int)sizeof s->path)
     return "the URL is too long";
   s->remote = clickhouse_new(url, why, why_size);
@@ -103,7 +103,7 @@ static const char *open_remote(store_t *s, const char *url, bool create, unsigne
     if (strchr(url, '@')) *s->path = 0; /* it may have a password */
     return why;
   }
-  return create ? open_spool(s, why, why_size) : open_copy(s, measures, why, why_size);
+  return need ? open_copy(s, need, why, why_size) : open_spool(s, why, why_size);
 }
 
 static const char *open_file(store_t *s, const char *url, bool create, char *why, size_t why_size) {
@@ -113,19 +113,28 @@ static const char *open_file(store_t *s, const char *url, bool create, char *why
   return s->engine ? NULL : why;
 }
 
-store_t *store_open(const char *url, bool create, unsigned measures, char *error,
-                    size_t error_size) {
+/* NEED is NULL to create it. */
+static store_t *open_store(const char *url, const copy_need_t *need, char *error,
+                           size_t error_size) {
   char why[512];
   bool is_remote = clickhouse_is_url(url);
   store_t *s = calloc(1, sizeof *s);
   const char *wrong = !s          ? "out of memory"
-                      : is_remote ? open_remote(s, url, create, measures, why, sizeof why)
-                                  : open_file(s, url, create, why, sizeof why);
+                      : is_remote ? open_remote(s, url, need, why, sizeof why)
+                                  : open_file(s, url, !need, why, sizeof why);
   if (!wrong) return s;
   if (is_remote && s && !*s->path) url = NULL;
   snprintf(error, error_size, "'%s': %s", s && *s->path ? s->path : url ? url : "the store", wrong);
   store_close(s);
   return NULL;
+}
+
+store_t *store_create(const char *url, char *error, size_t error_size) {
+  return open_store(url, NULL, error, error_size);
+}
+
+store_t *store_open(const char *url, const copy_need_t *need, char *error, size_t error_size) {
+  return open_store(url, need, error, error_size);
 }
 
 void store_close(store_t *s) {

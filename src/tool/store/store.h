@@ -10,6 +10,7 @@
 #ifndef SONDE_STORE_STORE_H
 #define SONDE_STORE_STORE_H
 
+#include "store/clickhouse/copy.h"
 #include "store/session.h"
 
 typedef struct store store_t;
@@ -17,18 +18,14 @@ typedef struct store store_t;
 /* A path of a store's file fits. */
 enum { STORE_PATH_MAX = 4096 };
 
-/* A bit for each measure. */
-#define STORE_ALL_MEASURES ((1u << STORE_MEASURES) - 1)
-
 /* Opens the store at URL: "sqlite:FILE", one of clickhouse/client.h, or NULL for the user's own
- * file, in the folder for data of the XDG Base Directory Specification.
+ * file, in the folder for data of the XDG Base Directory Specification. NULL: ERROR has one line.
  *
- * With CREATE, recordings can be added: the file, or the spool of a store in ClickHouse, is
- * created. Without it, the store can be queried and symbolized: the file must exist. Of a store in
- * ClickHouse, the totals of MEASURES and what they refer to are copied into memory. NULL: ERROR has
- * one line. */
-store_t *store_open(const char *url, bool create, unsigned measures, char *error,
-                    size_t error_size);
+ * store_create opens it to add recordings, and creates the file, or the spool of a store in
+ * ClickHouse. store_open opens it to query and symbolize it: the file must exist; of a store in
+ * ClickHouse, what NEED says is copied into memory. */
+store_t *store_create(const char *url, char *error, size_t error_size);
+store_t *store_open(const char *url, const copy_need_t *need, char *error, size_t error_size);
 void store_close(store_t *store);
 
 /* The file of the store, or its URL. */

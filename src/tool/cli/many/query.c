@@ -135,11 +135,21 @@ static int run_sql(request_t *q, store_t *store) {
   return CLI_DONE;
 }
 
+/* Regressions compare two builds. */
+static copy_need_t need_of(const request_t *q, const query_t *query) {
+  bool is_comparison = !q->sql && !query, is_history = query && query == query_named("stack");
+  return (copy_need_t){.measures = query ? query->reads : STORE_ALL_MEASURES,
+                       .is_whole = q->sql != NULL,
+                       .stack = is_history ? query_stack(q->words[1]) : 0,
+                       .most = query && query->is_ranked && !q->all ? q->top : 0,
+                       .builds = is_comparison ? (const char *const *)&q->words[1] : NULL};
+}
+
 static int run(request_t *q, const query_t *query) {
   char error[STORE_PATH_MAX + 512];
   answer_t answer = {0};
-  store_t *store =
-      store_open(q->url, false, query ? query->reads : STORE_ALL_MEASURES, error, sizeof error);
+  const copy_need_t need = need_of(q, query);
+  store_t *store = store_open(q->url, &need, error, sizeof error);
   if (!store) return message_fail("%s", error);
   int status = q->sql  ? run_sql(q, store)
                : query ? ready(q, store, query, &answer)

@@ -103,7 +103,7 @@ static int store_all(request_t *q, char **paths) {
   char error[STORE_PATH_MAX + 512];
   for (; *paths; paths++)
     if (!recordings_add(&q->recordings, *paths)) return CLI_FAILED;
-  store_t *store = store_open(q->url, true, 0, error, sizeof error);
+  store_t *store = store_create(q->url, error, sizeof error);
   if (!store) return message_fail("%s", error);
   int status = put_all(q, store);
   store_close(store);
@@ -135,7 +135,7 @@ static int symbolize(const request_t *q) {
                                    .again = q->again,
                                    .threads = processors > 0 ? (unsigned)processors : 1};
   symbolize_counts_t counts;
-  store_t *store = store_open(q->url, false, STORE_ALL_MEASURES, error, sizeof error);
+  store_t *store = store_open(q->url, &(copy_need_t){.is_whole = true}, error, sizeof error);
   if (!store) return message_fail("%s", error);
   int status = store_symbolize(store_engine(store), &how, &counts);
   if (status == 0 && store_write_names(store, error, sizeof error))

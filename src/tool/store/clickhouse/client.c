@@ -2,6 +2,7 @@
 #include "store/clickhouse/client.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,4 +181,34 @@ bool clickhouse_select(clickhouse_t *c, const char *sql, const store_kind_t *kin
   if (wrong == SONDE_EINVAL) return clickhouse_refuse(c);
   if (wrong) snprintf(c->error, sizeof c->error, "the answer cannot be kept in memory");
   return !wrong;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+typedef struct one_number {
+  int64_t number;
+  unsigned rows;
+} one_number_t;
+
+static bool take_number(void *context, const store_value_t *values) {
+  one_number_t *one = context;
+  one->number = values[0].integer;
+  one->rows++;
+  return true;
+}
+
+bool clickhouse_number(clickhouse_t *c, const char *sql, int64_t *out) {
+  static const store_kind_t kind = STORE_INTEGER;
+  one_number_t one = {0};
+  if (!clickhouse_select(c, sql, &kind, 1, take_number, &one)) return false;
+  *out = one.number;
+  return one.rows == 1 || clickhouse_refuse(c);
+}
+
+bool clickhouse_check(clickhouse_t *c) {
+  const int64_t asked = INT64_C(0x6b636f6c6b63696c);
+  char sql[64];
+  int64_t answer = 0;
+  snprintf(sql, sizeof sql, "SELECT toInt64(%" PRId64 ") FORMAT RowBinary", asked);
+  return clickhouse_number(c, sql, &answer) && (answer == asked || clickhouse_refuse(c));
 }

@@ -40,4 +40,11 @@ bool clickhouse_insert(clickhouse_t *client, const char *sql, const row_bytes_t 
 bool clickhouse_select(clickhouse_t *client, const char *sql, const store_kind_t *kinds,
                        size_t count, row_take_t take, void *context);
 
+/* The same for an answer that must be one number. */
+bool clickhouse_number(clickhouse_t *client, const char *sql, int64_t *out);
+
+/* Whether it is a ClickHouse server. Another one may take every request: what was sent to it would
+ * be lost. */
+bool clickhouse_check(clickhouse_t *client);
+
 #endif

@@ -10,7 +10,6 @@
 
 #include "store/clickhouse/tables.h"
 #include "store/id_set.h"
-#include "store/signatures.h"
 
 /* A request has about this many bytes of rows. */
 #define BATCH_BYTES ((size_t)4 << 20)
@@ -26,44 +25,12 @@ const char *remote_error(const clickhouse_t *client, const engine_t *local) {
   return *error ? error : engine_error(local);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------ */
-
-typedef struct one_number {
-  int64_t number;
-  unsigned rows;
-} one_number_t;
-
-static bool take_number(void *context, const store_value_t *values) {
-  one_number_t *one = context;
-  one->number = values[0].integer;
-  one->rows++;
-  return true;
-}
-
-/* The answer must be one number. */
-static bool select_number(clickhouse_t *c, const char *sql, int64_t *out) {
-  static const store_kind_t kind = STORE_INTEGER;
-  one_number_t one = {0};
-  if (!clickhouse_select(c, sql, &kind, 1, take_number, &one)) return false;
-  *out = one.number;
-  return one.rows == 1 || clickhouse_refuse(c);
-}
-
-/* Another server may take every request: what was sent to it would be lost. */
-static bool is_clickhouse(clickhouse_t *c) {
-  const int64_t asked = INT64_C(0x6b636f6c6b63696c);
-  char sql[TABLES_SQL_MAX];
-  int64_t answer = 0;
-  snprintf(sql, sizeof sql, "SELECT toInt64(%" PRId64 ") FORMAT RowBinary", asked);
-  return select_number(c, sql, &answer) && (answer == asked || clickhouse_refuse(c));
-}
-
 /* ---- tables ------------------------------------------------------------------------------- */
 
 bool remote_create(clickhouse_t *c) {
   char sql[TABLES_SQL_MAX];
   snprintf(sql, sizeof sql, "CREATE DATABASE IF NOT EXISTS %s", clickhouse_database(c));
-  if (!clickhouse_run(c, sql, true) || !is_clickhouse(c)) return false;
+  if (!clickhouse_run(c, sql, true) || !clickhouse_check(c)) return false;
   for (int i = 0; i < STORE_TOTALS; i++) {
     tables_sql_create((store_table_id_t)i, sql);
     if (!clickhouse_run(c, sql, false)) return false;
@@ -114,7 +81,7 @@ uint64_t remote_bytes(clickhouse_t *c) {
            "SELECT toInt64(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = '%s'"
            " FORMAT RowBinary",
            clickhouse_database(c));
-  return select_number(c, sql, &bytes) && bytes > 0 ? (uint64_t)bytes : 0;
+  return clickhouse_number(c, sql, &bytes) && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
 /* ---- sending ------------------------------------------------------------------------------ */
@@ -160,31 +127,28 @@ static uint64_t attempt(void) {
   return id_mix(id_mix((uint64_t)now.tv_sec, (uint64_t)now.tv_nsec), (uint64_t)getpid());
 }
 
-static bool add_sending(engine_t *spool, int64_t session, uint64_t id, int64_t day) {
-  const store_value_t row[] = {store_integer(session), store_id(id), store_integer(day)};
-  return engine_run(spool, "INSERT INTO sending VALUES (?, ?, ?)", row, 3);
+static bool add_sending(engine_t *spool, int64_t session, uint64_t id) {
+  const store_value_t row[] = {store_integer(session), store_id(id)};
+  return engine_run(spool,
+                    "INSERT INTO sending SELECT session, ?2, build, day FROM sessions"
+                    " WHERE session = ?1",
+                    row, 2);
 }
 
-typedef struct waiting {
-  int64_t session, day;
-  uint64_t recording;
-} waiting_t;
-
 typedef struct waiting_list {
-  ARRAY(waiting_t) sessions;
+  ARRAY(int64_t) sessions;
   ARRAY(uint64_t) recordings;
 } waiting_list_t;
 
 static bool read_waiting(engine_t *spool, waiting_list_t *out) {
-  engine_rows_t *rows =
-      engine_query(spool, "SELECT session, recording, day FROM sessions", NULL, 0);
+  engine_rows_t *rows = engine_query(spool, "SELECT session, recording FROM sessions", NULL, 0);
   int step = -1;
   while (rows && (step = engine_step(rows)) > 0) {
-    waiting_t *added = ARRAY_ADD(out->sessions);
+    int64_t *session = ARRAY_ADD(out->sessions);
     uint64_t *recording = ARRAY_ADD(out->recordings);
-    if (!added || !recording) break;
+    if (!session || !recording) break;
+    *session = engine_value(rows, 0).integer;
     *recording = (uint64_t)engine_value(rows, 1).integer;
-    *added = (waiting_t){engine_value(rows, 0).integer, engine_value(rows, 2).integer, *recording};
   }
   engine_rows_end(rows);
   return step == 0;
@@ -193,7 +157,7 @@ static bool read_waiting(engine_t *spool, waiting_list_t *out) {
 static bool start_sending(engine_t *spool) {
   return engine_run(spool,
                     "CREATE TEMP TABLE IF NOT EXISTS sending (session INTEGER PRIMARY KEY,"
-                    " id INTEGER, day INTEGER)",
+                    " id INTEGER, build INTEGER, day INTEGER)",
                     NULL, 0) &&
          engine_run(spool, "DELETE FROM sending", NULL, 0);
 }
@@ -206,10 +170,9 @@ static bool choose(clickhouse_t *c, engine_t *spool, id_set_t *had, uint64_t *co
               remote_which(c, waiting.recordings.items, waiting.recordings.count, had);
   *count = 0;
   for (size_t i = 0; good && i < waiting.sessions.count; i++) {
-    const waiting_t *w = &waiting.sessions.items[i];
-    uint64_t id = id_not_zero(id_mix(nonce, w->recording));
-    if (id_set_has(had, w->recording)) continue;
-    good = add_sending(spool, w->session, id, w->day);
+    uint64_t recording = waiting.recordings.items[i];
+    if (id_set_has(had, recording)) continue;
+    good = add_sending(spool, waiting.sessions.items[i], id_not_zero(id_mix(nonce, recording)));
     ++*count;
   }
   free(waiting.sessions.items);
@@ -237,53 +200,4 @@ bool remote_send_names(clickhouse_t *c, engine_t *copy) {
   clock_gettime(CLOCK_REALTIME, &now);
   int64_t version = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
   return send_table(c, copy, STORE_FRAMES, version) && send_table(c, copy, STORE_NAMES, version);
-}
-
-/* ---- the copy ----------------------------------------------------------------------------- */
-
-typedef struct filling {
-  engine_t *copy;
-  store_table_id_t table;
-} filling_t;
-
-static bool take_row(void *context, const store_value_t *values) {
-  const filling_t *f = context;
-  return engine_insert(f->copy, f->table, values) >= 0;
-}
-
-static bool fill(clickhouse_t *c, engine_t *copy, store_table_id_t table, store_measure_t measure) {
-  char sql[TABLES_SQL_MAX];
-  store_kind_t kinds[STORE_COLUMNS_MAX];
-  filling_t filling = {copy, table};
-  size_t count = tables_sql_select(table, measure, sql, kinds);
-  return clickhouse_select(c, sql, kinds, count, take_row, &filling);
-}
-
-static bool is_of_sessions(store_table_id_t table) {
-  return table == STORE_DEVICES || table == STORE_BUILDS || table == STORE_SESSIONS;
-}
-
-/* From now on the table `renamed` gets the frames whose names change. */
-static bool note_renamed(engine_t *copy) {
-  return engine_run(copy, "CREATE TEMP TABLE renamed (frame INTEGER PRIMARY KEY)", NULL, 0) &&
-         engine_run(copy,
-                    "CREATE TEMP TRIGGER rename AFTER UPDATE OF label ON main.frames BEGIN"
-                    " INSERT OR IGNORE INTO renamed VALUES (new.frame); END",
-                    NULL, 0);
-}
-
-bool remote_copy(clickhouse_t *c, engine_t *copy, unsigned measures) {
-  char sql[TABLES_SQL_MAX];
-  bool good = engine_begin(copy) && is_clickhouse(c);
-  for (int i = 0; good && i <= STORE_SESSIONS; i++)
-    if (measures || is_of_sessions((store_table_id_t)i))
-      good = fill(c, copy, (store_table_id_t)i, 0);
-  for (int i = 0; good && i < STORE_MEASURES; i++)
-    if (measures >> i & 1) good = fill(c, copy, STORE_TOTALS, (store_measure_t)i);
-  if (good) good = signatures_update(copy) && engine_commit(copy) && note_renamed(copy);
-  for (int i = 0; good && i < STORE_TABLE_COUNT; i++) {
-    snprintf(sql, sizeof sql, "DROP TABLE %s", store_tables[i].name);
-    if (tables_is_fact((store_table_id_t)i)) good = engine_run(copy, sql, NULL, 0);
-  }
-  return good;
 }

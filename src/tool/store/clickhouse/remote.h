@@ -6,9 +6,6 @@
  * frames, names, stacks and causes; facts; and last the rows of their sessions. A fact counts only
  * if the row of its session is there, and of a recording one session counts. So a loader or a
  * server may end at any time, and two loaders may send one recording: every recording counts once.
- *
- * A query reads what it needs into a local database: the totals, which the server adds up, and the
- * rows that they refer to. So queries are the same as those of SQLite.
  */
 #ifndef SONDE_STORE_CLICKHOUSE_REMOTE_H
 #define SONDE_STORE_CLICKHOUSE_REMOTE_H
@@ -28,13 +25,9 @@ bool remote_which(clickhouse_t *client, const uint64_t *recordings, size_t count
  */
 bool remote_send(clickhouse_t *client, engine_t *spool, id_set_t *had);
 
-/* Sends the frames of COPY that got names since remote_copy, with these, in place of those that the
- * database has. */
+/* Sends the frames of COPY that got names since it was copied (copy.h), with these, in place of
+ * those that the database has. */
 bool remote_send_names(clickhouse_t *client, engine_t *copy);
-
-/* Reads the sessions, the totals of MEASURES (a bit for each), and what these refer to, into COPY,
- * a new database. The tables of facts are dropped there. */
-bool remote_copy(clickhouse_t *client, engine_t *copy, unsigned measures);
 
 /* The size of the database; 0: unknown. */
 uint64_t remote_bytes(clickhouse_t *client);

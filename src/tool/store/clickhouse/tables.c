@@ -27,10 +27,12 @@ bool tables_is_fact(store_table_id_t table) {
   return table > STORE_SESSIONS && table < STORE_TOTALS;
 }
 
-/* The column that the server's table has besides; NULL: none. */
-static const char *extra_of(store_table_id_t table) {
-  if (tables_is_fact(table)) return "day";
-  return table == STORE_FRAMES || table == STORE_NAMES ? "version" : NULL;
+/* The columns that the server's table has besides, up to NULL. */
+static const char *const *extras_of(store_table_id_t table) {
+  static const char *const fact[] = {"build", "day", NULL}, *const name[] = {"version", NULL},
+                           *const none[] = {NULL};
+  if (tables_is_fact(table)) return fact;
+  return table == STORE_FRAMES || table == STORE_NAMES ? name : none;
 }
 
 /* Rows with different labels or versions are kept: a merge drops equal rows only. */
@@ -39,7 +41,7 @@ static const char *order_of(store_table_id_t table) {
   case STORE_FRAMES: return "frame, label, version";
   case STORE_NAMES: return "frame, version, depth";
   case STORE_SESSIONS: return "recording, session";
-  default: return store_tables[table].key;
+  default: return tables_is_fact(table) ? "build, stack, cause, session" : store_tables[table].key;
   }
 }
 
@@ -51,22 +53,23 @@ static void put_columns(char *out, const store_table_t *table, bool with_types) 
 
 void tables_sql_create(store_table_id_t id, char out[TABLES_SQL_MAX]) {
   const store_table_t *table = &store_tables[id];
-  const char *extra = extra_of(id);
   bool has_day = tables_is_fact(id) || id == STORE_SESSIONS;
   *out = 0;
   put(out, "CREATE TABLE IF NOT EXISTS %s (", table->name);
   put_columns(out, table, true);
-  if (extra) put(out, ", %s Int64", extra);
+  for (const char *const *extra = extras_of(id); *extra; extra++)
+    put(out, ", %s Int64", *extra);
   put(out, ") ENGINE = %s%s ORDER BY (%s)", has_day ? "MergeTree" : "ReplacingMergeTree",
       has_day ? " PARTITION BY intDiv(day, 7)" : "", order_of(id));
 }
 
 void tables_sql_insert(store_table_id_t id, char out[TABLES_SQL_MAX]) {
-  const char *extra = extra_of(id);
   *out = 0;
   put(out, "INSERT INTO %s (", store_tables[id].name);
   put_columns(out, &store_tables[id], false);
-  put(out, "%s%s) FORMAT RowBinary", extra ? ", " : "", extra ? extra : "");
+  for (const char *const *extra = extras_of(id); *extra; extra++)
+    put(out, ", %s", *extra);
+  put(out, ") FORMAT RowBinary");
 }
 
 void tables_sql_read(store_table_id_t id, bool only_renamed, char out[TABLES_SQL_MAX]) {
@@ -75,59 +78,68 @@ void tables_sql_read(store_table_id_t id, bool only_renamed, char out[TABLES_SQL
   put(out, "SELECT ");
   if (!tables_is_fact(id) && id != STORE_SESSIONS) {
     put_columns(out, table, false);
-    put(out, "%s FROM %s WHERE ?1 > 0", extra_of(id) ? ", ?1" : "", table->name);
+    put(out, "%s FROM %s WHERE ?1 > 0", *extras_of(id) ? ", ?1" : "", table->name);
     if (only_renamed) put(out, " AND frame IN (SELECT frame FROM renamed)");
     return;
   }
   put(out, "sending.id");
   for (size_t i = 1; i < store_column_count(table); i++)
     put(out, ", t.%s", table->columns[i].name);
-  if (tables_is_fact(id)) put(out, ", sending.day");
+  if (tables_is_fact(id)) put(out, ", sending.build, sending.day");
   put(out, " FROM %s t JOIN sending ON sending.session = t.session WHERE ?1 > 0", table->name);
 }
 
-static void put_totals(char *out, store_measure_t measure) {
+static void put_totals(char *out, store_measure_t measure, const char *where) {
   const store_table_t *table = &store_tables[store_measures[measure].table];
   const char *count = table->columns[FACT_FIRST_VALUE].name;
   const char *amount = table->columns[FACT_FIRST_VALUE + 1].name;
   put(out,
       "SELECT toInt64(%d), build, stack, cause, toInt64(count()), toInt64(sum(%s)),"
-      " toInt64(sum(%s)), sum(toFloat64(%s) * toFloat64(%s)) FROM %s ALL INNER JOIN"
-      " (SELECT session, build FROM sessions WHERE " COMMITTED ") USING (session)"
-      " GROUP BY build, stack, cause",
-      measure, count, amount, amount, amount, table->name);
+      " toInt64(sum(%s)), sum(toFloat64(%s) * toFloat64(%s)) FROM %s WHERE " COMMITTED
+      " AND %s GROUP BY build, stack, cause",
+      measure, count, amount, amount, amount, table->name, where);
 }
 
 /* Of rows with equal keys, which are equal, one. */
-static void put_distinct(char *out, const store_table_t *table) {
+static void put_distinct(char *out, const store_table_t *table, const char *where) {
   for (size_t i = 1; i < store_column_count(table); i++)
     put(out, ", any(%s)", table->columns[i].name);
-  put(out, " FROM %s GROUP BY %s", table->name, table->key);
+  put(out, " FROM %s WHERE %s GROUP BY %s", table->name, where, table->key);
 }
 
-size_t tables_sql_select(store_table_id_t id, store_measure_t measure, char out[TABLES_SQL_MAX],
-                         store_kind_t kinds[STORE_COLUMNS_MAX]) {
+const char tables_sql_labels[] =
+    "SELECT frame, " LATEST_LABEL " FROM frames GROUP BY frame FORMAT RowBinary";
+const char tables_sql_stacks[] =
+    "SELECT stack, any(site), any(frames) FROM stacks GROUP BY stack FORMAT RowBinary";
+
+size_t tables_sql_select(store_table_id_t id, store_measure_t measure, const char *where,
+                         char out[TABLES_SQL_MAX], store_kind_t kinds[STORE_COLUMNS_MAX]) {
   const store_table_t *table = &store_tables[id];
   size_t count = store_column_count(table);
   for (size_t i = 0; i < count; i++)
     kinds[i] = table->columns[i].kind;
   *out = 0;
+  if (!where) where = "1";
   if (id == STORE_TOTALS) {
-    put_totals(out, measure);
+    put_totals(out, measure, where);
   } else if (id == STORE_SESSIONS) {
     put(out, "SELECT ");
     put_columns(out, table, false);
     put(out, " FROM sessions WHERE " COMMITTED);
   } else if (id == STORE_FRAMES) {
-    put(out, "SELECT frame, any(image), any(offset), any(exact), " LATEST_LABEL
-             " FROM frames GROUP BY frame");
+    put(out,
+        "SELECT frame, any(image), any(offset), any(exact), " LATEST_LABEL
+        " FROM frames WHERE %s GROUP BY frame",
+        where);
   } else if (id == STORE_NAMES) {
-    put(out, "SELECT frame, depth, any(function), any(file), any(line) FROM names ALL INNER JOIN"
-             " (SELECT frame, max(version) AS version FROM names GROUP BY frame)"
-             " USING (frame, version) GROUP BY frame, depth");
+    put(out,
+        "SELECT frame, depth, any(function), any(file), any(line) FROM names ALL INNER JOIN"
+        " (SELECT frame, max(version) AS version FROM names WHERE %s GROUP BY frame)"
+        " USING (frame, version) GROUP BY frame, depth",
+        where);
   } else {
     put(out, "SELECT %s", table->key);
-    put_distinct(out, table);
+    put_distinct(out, table, where);
   }
   put(out, " FORMAT RowBinary");
   return count;

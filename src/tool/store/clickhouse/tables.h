@@ -3,15 +3,17 @@
  * The statements for a store's tables in ClickHouse, from the descriptions of schema.h. They use
  * what version 18.16 and current versions share: no window functions, no CTEs, no TTL.
  *
- * Besides the columns of schema.h, facts have the day of their session, by which retention drops
- * partitions; frames and names have a version, because rows cannot be changed.
+ * Besides the columns of schema.h, facts have the build and the day of their session. They are in
+ * the order of builds and stacks, so a query adds up neighbors, and equal columns compress well. By
+ * the day, retention drops partitions. Frames and names have a version, because rows cannot be
+ * changed.
  */
 #ifndef SONDE_STORE_CLICKHOUSE_TABLES_H
 #define SONDE_STORE_CLICKHOUSE_TABLES_H
 
 #include "store/schema.h"
 
-enum { TABLES_SQL_MAX = 2048 };
+enum { TABLES_SQL_MAX = 8192 };
 
 bool tables_is_fact(store_table_id_t table);
 
@@ -24,9 +26,13 @@ void tables_sql_create(store_table_id_t table, char out[TABLES_SQL_MAX]);
 void tables_sql_insert(store_table_id_t table, char out[TABLES_SQL_MAX]);
 void tables_sql_read(store_table_id_t table, bool only_renamed, char out[TABLES_SQL_MAX]);
 
-/* The SELECT of all rows of a table, each once; of totals, those of MEASURE. Sets KINDS to the
- * kinds of the columns and returns their count. */
-size_t tables_sql_select(store_table_id_t table, store_measure_t measure, char out[TABLES_SQL_MAX],
-                         store_kind_t kinds[STORE_COLUMNS_MAX]);
+/* The SELECT of all rows of a table, each once; of totals, those of MEASURE. WHERE, unless NULL, is
+ * a condition of the rows of stacks, frames, names or totals. Sets KINDS to the kinds of the
+ * columns and returns their count. */
+size_t tables_sql_select(store_table_id_t table, store_measure_t measure, const char *where,
+                         char out[TABLES_SQL_MAX], store_kind_t kinds[STORE_COLUMNS_MAX]);
+
+/* SELECTs of all frames with their label, and of all stacks with their site and frames. */
+extern const char tables_sql_labels[], tables_sql_stacks[];
 
 #endif

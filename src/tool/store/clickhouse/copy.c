@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/clickhouse/copy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/clickhouse/digest.h"
+#include "store/clickhouse/tables.h"
+#include "store/queries.h"
+
+/* So many ids are in a condition, and so many bytes. */
+enum { IN_IDS_MAX = 300, IN_MAX = 32 + IN_IDS_MAX * 24 };
+
+/* ---- rows --------------------------------------------------------------------------------- */
+
+typedef struct filling {
+  engine_t *copy;
+  store_table_id_t table;
+  const id_set_t *only; /* rows with these ids; NULL: all */
+} filling_t;
+
+static bool take_row(void *context, const store_value_t *values) {
+  const filling_t *f = context;
+  if (f->only && !id_set_has(f->only, (uint64_t)values[0].integer)) return true;
+  return engine_insert(f->copy, f->table, values) >= 0;
+}
+
+static bool fill_some(clickhouse_t *c, const filling_t *filling, const char *where) {
+  char sql[TABLES_SQL_MAX];
+  store_kind_t kinds[STORE_COLUMNS_MAX];
+  filling_t f = *filling;
+  size_t count = tables_sql_select(f.table, 0, where, sql, kinds);
+  return clickhouse_select(c, sql, kinds, count, take_row, &f);
+}
+
+static bool fill(clickhouse_t *c, engine_t *copy, store_table_id_t table) {
+  return fill_some(c, &(filling_t){.copy = copy, .table = table}, NULL);
+}
+
+/* Gives TAKE the totals of the measures that are needed. */
+static bool read_totals(clickhouse_t *c, unsigned measures, const char *where, row_take_t take,
+                        void *context) {
+  char sql[TABLES_SQL_MAX];
+  store_kind_t kinds[STORE_COLUMNS_MAX];
+  bool good = true;
+  for (int i = 0; good && i < STORE_MEASURES; i++) {
+    if (!(measures >> i & 1)) continue;
+    size_t count = tables_sql_select(STORE_TOTALS, (store_measure_t)i, where, sql, kinds);
+    good = clickhouse_select(c, sql, kinds, count, take, context);
+  }
+  return good;
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static bool is_of_sessions(store_table_id_t table) {
+  return table == STORE_DEVICES || table == STORE_BUILDS || table == STORE_SESSIONS;
+}
+
+static bool copy_whole(clickhouse_t *c, engine_t *copy, unsigned measures) {
+  filling_t totals = {.copy = copy, .table = STORE_TOTALS};
+  bool good = true;
+  for (int i = 0; good && i < STORE_SESSIONS; i++)
+    if (!is_of_sessions((store_table_id_t)i)) good = fill(c, copy, (store_table_id_t)i);
+  return good && read_totals(c, measures, NULL, take_row, &totals) && signatures_update(copy);
+}
+
+/* ---- stacks and places -------------------------------------------------------------------- */
+
+static bool read_stacks(clickhouse_t *c, digest_t *d) {
+  static const store_kind_t label[] = {STORE_INTEGER, STORE_INTEGER},
+                            stack[] = {STORE_INTEGER, STORE_INTEGER, STORE_BYTES};
+  return clickhouse_select(c, tables_sql_labels, label, 2, digest_add_label, d) &&
+         clickhouse_select(c, tables_sql_stacks, stack, 3, digest_add_stack, d);
+}
+
+/* The frames that answers show, with their names. WHERE may keep others out. */
+static bool copy_places(clickhouse_t *c, engine_t *copy, const id_set_t *sites, const char *where) {
+  const filling_t frames = {.copy = copy, .table = STORE_FRAMES, .only = sites},
+                  names = {.copy = copy, .table = STORE_NAMES, .only = sites};
+  return fill(c, copy, STORE_IMAGES) && fill(c, copy, STORE_CAUSES) &&
+         fill_some(c, &frames, where) && fill_some(c, &names, where);
+}
+
+/* ---- one stack ---------------------------------------------------------------------------- */
+
+/* The condition that COLUMN is one of IDS; NULL if they are too many. */
+static const char *one_of(const char *column, const id_set_t *ids, char out[IN_MAX]) {
+  if (ids->ids.count > IN_IDS_MAX) return NULL;
+  int at = snprintf(out, IN_MAX, "%s IN (0", column);
+  for (size_t i = 0; i < ids->ids.count; i++)
+    at += snprintf(out + at, IN_MAX - (size_t)at, ",%" PRId64, (int64_t)ids->ids.items[i]);
+  snprintf(out + at, IN_MAX - (size_t)at, ")");
+  return out;
+}
+
+/* The stacks with the signature of STACK. */
+static bool find_equal(const digest_t *d, uint64_t stack, id_set_t *out) {
+  int64_t number = id_set_find(&d->ids, stack);
+  bool good = true;
+  for (size_t i = 0; good && number >= 0 && i < d->stacks.count; i++)
+    if (d->stacks.items[i].signature == d->stacks.items[number].signature)
+      good = id_set_add(out, d->ids.ids.items[i]) >= 0;
+  return good;
+}
+
+/* Adds the frames of STACK, which is in the copy, to SITES. */
+static bool add_frames(engine_t *copy, uint64_t stack, id_set_t *sites) {
+  const store_value_t id = store_id(stack);
+  engine_rows_t *rows = engine_query(copy, "SELECT frames FROM stacks WHERE stack = ?", &id, 1);
+  bool good = rows != NULL;
+  if (good && engine_step(rows) > 0) {
+    const store_value_t frames = engine_value(rows, 0);
+    uint64_t frame;
+    for (size_t at = 0; good && at + sizeof frame <= frames.size; at += sizeof frame) {
+      memcpy(&frame, (const char *)frames.bytes + at, sizeof frame);
+      good = id_set_add(sites, frame) >= 0;
+    }
+  }
+  engine_rows_end(rows);
+  return good;
+}
+
+/* The server has the signature from before the frames got names. */
+static bool set_signature(engine_t *copy, const digest_t *d, uint64_t stack) {
+  int64_t number = id_set_find(&d->ids, stack);
+  const store_value_t values[] = {store_id(number < 0 ? 0 : d->stacks.items[number].signature),
+                                  store_id(stack)};
+  return engine_run(copy, "UPDATE stacks SET signature = ? WHERE stack = ?", values, 2);
+}
+
+/* Its own row comes first: that of the digest, which is ignored, has no frames. */
+static bool copy_stack(clickhouse_t *c, engine_t *copy, const copy_need_t *need) {
+  char list[IN_MAX];
+  digest_t d = {.by_stack = true};
+  id_set_t own = {0}, equal = {0};
+  const filling_t stack = {.copy = copy, .table = STORE_STACKS, .only = &own};
+  d.only = &equal;
+  bool good =
+      id_set_add(&own, need->stack) >= 0 && read_stacks(c, &d) &&
+      find_equal(&d, need->stack, &equal) && fill_some(c, &stack, one_of("stack", &own, list)) &&
+      set_signature(copy, &d, need->stack) && add_frames(copy, need->stack, &d.sites) &&
+      read_totals(c, need->measures, one_of("stack", &equal, list), digest_add_total, &d) &&
+      digest_insert(&d, copy) && copy_places(c, copy, &d.sites, one_of("frame", &d.sites, list));
+  id_set_free(&own);
+  id_set_free(&equal);
+  digest_free(&d);
+  return good;
+}
+
+/* ---- what a question needs ---------------------------------------------------------------- */
+
+static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need) {
+  char where[128];
+  digest_t d = {.by_stack = need->builds != NULL};
+  if (need->builds)
+    snprintf(where, sizeof where, "build IN (%" PRId64 ", %" PRId64 ")",
+             query_build(copy, need->builds[0]), query_build(copy, need->builds[1]));
+  bool good = read_stacks(c, &d) &&
+              read_totals(c, need->measures, need->builds ? where : NULL, digest_add_total, &d);
+  if (good && need->most) digest_keep_largest(&d, need->most);
+  good = good && digest_insert(&d, copy) &&
+         copy_places(c, copy, &d.sites, "frame IN (SELECT site FROM stacks)");
+  digest_free(&d);
+  return good;
+}
+
+/* ---- the copy ----------------------------------------------------------------------------- */
+
+static bool note_renamed(engine_t *copy) {
+  return engine_run(copy, "CREATE TEMP TABLE renamed (frame INTEGER PRIMARY KEY)", NULL, 0) &&
+         engine_run(copy,
+                    "CREATE TEMP TRIGGER rename AFTER UPDATE OF label ON main.frames BEGIN"
+                    " INSERT OR IGNORE INTO renamed VALUES (new.frame); END",
+                    NULL, 0);
+}
+
+static bool drop_facts(engine_t *copy) {
+  char sql[64];
+  bool good = true;
+  for (int i = 0; good && i < STORE_TABLE_COUNT; i++) {
+    snprintf(sql, sizeof sql, "DROP TABLE %s", store_tables[i].name);
+    if (tables_is_fact((store_table_id_t)i)) good = engine_run(copy, sql, NULL, 0);
+  }
+  return good;
+}
+
+bool copy_from_server(clickhouse_t *c, engine_t *copy, const copy_need_t *need) {
+  bool good = engine_begin(copy) && clickhouse_check(c) && fill(c, copy, STORE_DEVICES) &&
+              fill(c, copy, STORE_BUILDS) && fill(c, copy, STORE_SESSIONS);
+  if (good && need->is_whole)
+    good = copy_whole(c, copy, need->measures);
+  else if (good && need->stack)
+    good = copy_stack(c, copy, need);
+  else if (good && need->measures)
+    good = copy_needed(c, copy, need);
+  return good && engine_commit(copy) && note_renamed(copy) && drop_facts(copy);
+}
