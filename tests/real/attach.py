@@ -159,6 +159,33 @@ int main(void) {
 }
 """
 
+# Blocks of one function, and blocks of functions whose code dies; the next ones get its memory. At its end, the
+# deallocator in the type of code objects is the interpreter's own.
+PYTHON = r"""
+import ctypes, os, sys, types
+deallocator = ctypes.c_uint64.from_address(id(types.CodeType) + 48)
+before = deallocator.value
+kept = [None] * 500
+def keep(i):
+    kept[i] = "x" * (2000 + i)
+def work(number):
+    for i in range(500):
+        keep(i)
+    for i in range(50):
+        scope = {}
+        exec(compile(f"def short_{number}_{i}(j): return 'y' * (1500 + j)", "short.py", "exec"), scope)
+        function = scope.popitem()[1]
+        blocks = [function(j) for j in range(10)]
+        del scope, function
+os.write(1, b"ready\n")
+number = 0
+while os.read(0, 1):
+    work(number)
+    number += 1
+    os.write(1, b"done\n")
+sys.exit(deallocator.value != before)
+"""
+
 
 def blocks_equal_the_programs_own_count(folder):
     with Program(compile_program(COUNTED)) as program, Attached(program) as attached:
@@ -317,6 +344,28 @@ def a_killed_recorder_is_replaced(folder):
         program.work()
         assert program.end() == 0
     assert told["allocated"]["blocks"] == 42010, told
+
+
+def functions_of_python_are_named(folder):
+    python = "/usr/bin/python3"
+    if not os.path.exists(python):
+        skip("no python3")
+    runs = (("--malloc=all",), False), (("--malloc=all", "--python-lines"), False), (("--audit=files",), True), \
+        (("--malloc=all",), True)  # the last one uses the agent that sleeps
+    with Program(python, "-c", PYTHON) as program:
+        for number, (options, sleeps) in enumerate(runs):
+            with Attached(program, *options) as attached:
+                program.work()
+                attached.end("audit" if "--audit=files" in options else "malloc", sleeps=sleeps)
+            if "--audit=files" in options:
+                continue
+            rows = report(attached.path, "--top", "1000", "--by", "allocated", "malloc")["malloc"]["functions"]
+            blocks = {row["function"]: row["allocated"]["blocks"] for row in rows}
+            wanted = {f"short_{number}_{i}": 10 for i in range(50)} | {"keep": 500}
+            assert {name: blocks.get(name) for name in wanted} == wanted, (number, options, blocks)
+            assert not [name for name in blocks if name.startswith("short_") and name not in wanted], blocks
+        program.work()
+        assert program.end() == 0, "the deallocator is another one"
 
 
 def a_server_serves_on(folder):

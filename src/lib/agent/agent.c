@@ -16,6 +16,7 @@
 #include "sensor/sensor.h"
 #include "capture/stack.h"
 #include "capture/python/python.h"
+#include "capture/python/python_codes.h"
 
 HIDDEN bool agent_ready, agent_calls_back;
 static uint32_t starting;
@@ -39,8 +40,8 @@ static void start_recording(void) {
   seccomp_attached();
   writer_process();
   thread_started();
-  capture_python_start(writer_control()->python_lines ? PYTHON_EVENTS_ALL_LINES
-                                                      : PYTHON_EVENTS_ONE_LINE);
+  capture_python_start(writer_control()->python_lines,
+                       (uint64_t)(uintptr_t)python_codes_count_death);
   sensor_start();
   if (emulator_is_this()) emulator_report("qemu");
   writer_control()->own_malloc = malloc_is_hidden();

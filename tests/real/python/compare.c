@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "capture/python/python.h"
+#include "capture/python/python_codes.h"
 #include "capture/python/python_frames.h"
 #include "capture/python/python_merged.h"
 #include "capture/python/python_shapes.h"
@@ -203,7 +204,7 @@ int compare_start(int fd, int microseconds, int mallocs, int lines) {
   evaluator_end = evaluator + 0x10000;
   out = fd;
   python_frame_on_new = note;
-  capture_python_start(lines ? PYTHON_EVENTS_ALL_LINES : PYTHON_EVENTS_ONE_LINE);
+  capture_python_start(lines, (uint64_t)(uintptr_t)python_codes_count_death);
   if (!capture_has_python) return 0;
   sigaction(SIGPROF, &action, NULL);
   setitimer(ITIMER_PROF, &timer, NULL);

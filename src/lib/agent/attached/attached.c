@@ -72,7 +72,7 @@ static bool make_tables(void) { return frame_table_init() && stack_table_init();
 /* What looks for functions in the images: none of them is unloaded meanwhile. */
 static void prepare(void *unused) {
   (void)unused;
-  capture_python_start(PYTHON_EVENTS_NATIVE);
+  capture_python_start(writer_control()->python_lines, replaced_python_deallocator());
   sensor_start();
   replaced_find_real();
 }
@@ -106,8 +106,9 @@ static int start(attach_block_t *block) {
   definitions_write_all();
   (void)os_threads(claim_entry, writer_control());
   hook_watch_local();
-  (void)hooks_run_locked(prepare, NULL);
-  if (!replaced_install()) {
+  bool prepared = replaced_prepare();
+  if (prepared) (void)hooks_run_locked(prepare, NULL);
+  if (!prepared || !replaced_install()) {
     (void)stop(block);
     return refuse(block, ENOTSUP, "the program's malloc and free cannot be hooked");
   }

@@ -17,14 +17,20 @@
 #include "agent/attach_block.h"
 #include "base/bits.h"
 
+/* Makes the gates. Returns false if the program may not have new code. */
+bool replaced_prepare(void);
+
 /* Finds the real functions in the program's order of look-up. */
 void replaced_find_real(void);
+
+/* The gate to python_codes_count_death. */
+uint64_t replaced_python_deallocator(void);
 
 /* Hooks all of them: the mode may change later. Returns false if malloc or free cannot be hooked.
  */
 bool replaced_install(void);
 
-/* Closes the gates and restores every slot. */
+/* Closes the gates and restores every slot and the type of Python's code objects. */
 void replaced_remove(void);
 
 /* The program's unwinders ask the loader for the image of a frame. These answer for the agent's

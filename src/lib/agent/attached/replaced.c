@@ -11,6 +11,7 @@
 
 #include "agent/agent.h"
 #include "agent/attached/gates.h"
+#include "capture/python/python_codes.h"
 #include "hook/hook.h"
 #include "hook/internal.h"
 #include "os/os.h"
@@ -63,7 +64,9 @@ enum {
   REPLACED_TABLE(NUMBER) REPLACED
 #undef NUMBER
 };
-_Static_assert(REPLACED + DLSYM_HOOKS <= GATES_MAX, "one gate each");
+/* The gates that follow those of the table: of the hooks of dlsym, and of Python's deallocator. */
+enum { GATE_DLSYM = REPLACED, GATE_PYTHON = GATE_DLSYM + DLSYM_HOOKS, GATES };
+_Static_assert(GATES <= GATES_MAX, "one gate each");
 
 static const char *const names[REPLACED] = {
 #define NAME(name) #name,
@@ -84,7 +87,7 @@ static uint64_t dlsym_addresses[DLSYM_HOOKS];
 static bool is_leading; /* gates may lead into the agent */
 
 static uint64_t signature(void) {
-  uint64_t hash = REPLACED + DLSYM_HOOKS;
+  uint64_t hash = GATES;
   for (uint32_t i = 0; i < REPLACED; i++)
     for (const char *c = names[i]; *c; c++)
       hash = (hash ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
@@ -105,13 +108,20 @@ void replaced_find_real(void) {
   region_find_real();
 }
 
-/* The hooks of dlsym and dlvsym come with the others. Their gates follow those of the table. */
+bool replaced_prepare(void) { return gates_prepare(signature()); }
+
+uint64_t replaced_python_deallocator(void) {
+  gate_lead(GATE_PYTHON, (uint64_t)(uintptr_t)python_codes_count_death);
+  return (uint64_t)(uintptr_t)gate_address(GATE_PYTHON);
+}
+
+/* The hooks of dlsym and dlvsym come with the others. */
 static void lead_dlsym(void) {
   static void *own[DLSYM_HOOKS];
   for (uint32_t i = 0; i < DLSYM_HOOKS; i++) {
     if (!own[i]) own[i] = dlsym_requests[i].replacement;
-    gate_lead(REPLACED + i, (uint64_t)(uintptr_t)own[i]);
-    dlsym_requests[i].replacement = gate_address(REPLACED + i);
+    gate_lead(GATE_DLSYM + i, (uint64_t)(uintptr_t)own[i]);
+    dlsym_requests[i].replacement = gate_address(GATE_DLSYM + i);
   }
 }
 
@@ -120,7 +130,6 @@ bool replaced_install(void) {
   sonde_hook_request_t requests[REPLACED];
   sonde_hook_t *made[REPLACED];
   uint32_t numbers[REPLACED], count = 0;
-  if (!gates_prepare(signature())) return false;
   is_leading = true;
   lead_dlsym();
   for (uint32_t i = 0; i < REPLACED; i++) {
@@ -147,8 +156,10 @@ static void lead_back(uint32_t gate, const void *original, uint64_t address) {
  * later calls of a gate's address that the program has kept, also from an earlier agent: every gate
  * leads back, whether slots were hooked or not. */
 void replaced_remove(void) {
+  uint64_t deallocator = python_codes_stop();
+  if (deallocator) gate_lead(GATE_PYTHON, deallocator);
   for (uint32_t i = 0; i < DLSYM_HOOKS && is_leading; i++)
-    lead_back(REPLACED + i, *dlsym_requests[i].original, dlsym_addresses[i]);
+    lead_back(GATE_DLSYM + i, *dlsym_requests[i].original, dlsym_addresses[i]);
   for (uint32_t i = REPLACED; i-- > 0 && is_leading;)
     lead_back(i, originals[i], addresses[i]);
   is_leading = false;

@@ -379,7 +379,7 @@ static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-void capture_python_start(python_events_t events) {
+void capture_python_start(bool all_lines, uint64_t deallocator) {
   static const char *const name[] = {"_PyRuntime"};
   memory_t memory = {read_memory};
   uint64_t address = 0;
@@ -388,7 +388,7 @@ void capture_python_start(python_events_t events) {
   const image_entry_t *entry = id ? image_entry(id) : NULL;
   if (!entry || !python_find(&entry->image, entry->path, &memory, &runtime)) return;
   capture_has_python = runtime.layout != NULL;
-  has_all_lines = events == PYTHON_EVENTS_ALL_LINES;
-  if (capture_has_python && events && python_codes_start(runtime.code_type))
+  has_all_lines = all_lines;
+  if (capture_has_python && python_codes_start(runtime.code_type, deallocator))
     python_event_start(&runtime, has_all_lines);
 }

@@ -28,16 +28,10 @@
 /* Set by capture_python_start if the program has an interpreter. */
 extern HIDDEN bool capture_has_python;
 
-/* Which lines the Python frames of frequent events have. PYTHON_EVENTS_NATIVE: they have no Python
- * frames, and nothing in the interpreter is replaced, so this code may be unloaded. */
-typedef enum python_events {
-  PYTHON_EVENTS_NATIVE,
-  PYTHON_EVENTS_ONE_LINE, /* the innermost frame alone has one */
-  PYTHON_EVENTS_ALL_LINES,
-} python_events_t;
-
-/* Looks for an interpreter in the loaded images. Called once, before the first capture. */
-void capture_python_start(python_events_t events);
+/* Looks for an interpreter in the loaded images. Called before the first capture. Of the frames of
+ * frequent events only the innermost has a line, unless ALL_LINES. DEALLOCATOR: see
+ * python_codes_start. */
+void capture_python_start(bool all_lines, uint64_t deallocator);
 
 /* In place of an instruction: the frame of the function, without a line. */
 #define PYTHON_WHOLE_FUNCTION (UINT64_MAX - 1)

@@ -19,27 +19,44 @@ HIDDEN uint64_t python_code_deaths;
 static uint32_t generations[1u << GROUP_BITS];
 static slot_t *slots;
 static void (*real_dealloc)(void *code);
+static uint64_t *replaced; /* the place of the deallocator; NULL: it has its own value */
 
 static uint32_t *generation_of(uint64_t code) {
   return &generations[leveled_hash(code) >> (64 - GROUP_BITS)];
 }
 
 /* Compiled to a jump at its end, so stacks do not have it. */
-static void count_death(void *code) {
+void python_codes_count_death(void *code) {
   add_relaxed(generation_of((uint64_t)(uintptr_t)code), 1u);
   add_relaxed(&python_code_deaths, UINT64_C(1));
   real_dealloc(code);
 }
 
-bool python_codes_start(uint64_t code_type) {
+/* Code objects died that were not counted. */
+static void forget_all(void) {
+  for (uint32_t i = 0; i < 1u << GROUP_BITS; i++)
+    add_relaxed(&generations[i], 1u);
+  add_relaxed(&python_code_deaths, UINT64_C(1));
+}
+
+bool python_codes_start(uint64_t code_type, uint64_t deallocator) {
   uint64_t *place = (uint64_t *)(uintptr_t)(code_type + TYPE_DEALLOC);
   uint64_t dealloc = load_relaxed(place);
   uint16_t image = image_id_of_pc(code_type);
   if (!dealloc || !image || image_id_of_pc(dealloc) != image) return false;
   if (!leveled_map((void **)&slots, SLOT_BITS, sizeof(slot_t), false)) return false;
   real_dealloc = (void (*)(void *))(uintptr_t)dealloc;
-  store_release(place, (uint64_t)(uintptr_t)count_death);
+  store_release(place, deallocator);
+  replaced = place;
+  forget_all();
   return true;
+}
+
+uint64_t python_codes_stop(void) {
+  if (!replaced) return 0;
+  store_release(replaced, (uint64_t)(uintptr_t)real_dealloc);
+  replaced = NULL;
+  return (uint64_t)(uintptr_t)real_dealloc;
 }
 
 uint32_t python_codes_generation(uint64_t code) { return load_relaxed(generation_of(code)); }

@@ -14,6 +14,9 @@
  * The interpreter orders a death before all frames of the next code object at that address: by its
  * lock, which every thread takes before it runs Python code.
  *
+ * An attached agent is unloaded again, so it puts a gate (agent/attached/gates.h) into the type,
+ * and restores the type at its end.
+ *
  * Cost: a look-up touches one line of the table and one of the counts.
  */
 #ifndef SONDE_CAPTURE_PYTHON_CODES_H
@@ -27,9 +30,17 @@
 /* Code objects that have died. */
 extern HIDDEN uint64_t python_code_deaths;
 
-/* Begins to count the deaths of code objects, whose type is at CODE_TYPE. False: nothing is
- * remembered, and python_codes_find finds nothing. */
-bool python_codes_start(uint64_t code_type);
+/* In place of the deallocator. */
+void python_codes_count_death(void *code);
+
+/* Begins to count the deaths of code objects, whose type is at CODE_TYPE; DEALLOCATOR leads to
+ * python_codes_count_death. False: nothing is remembered, and python_codes_find finds nothing.
+ * After python_codes_stop, it forgets what it remembered. */
+bool python_codes_start(uint64_t code_type, uint64_t deallocator);
+
+/* Restores the type. Returns the interpreter's deallocator; 0: it was not replaced. A thread may
+ * still enter python_codes_count_death. */
+uint64_t python_codes_stop(void);
 
 /* Changes with each death in the group of CODE. Read before the names are. */
 uint32_t python_codes_generation(uint64_t code);

@@ -26,7 +26,7 @@ static uint32_t calls[CALLS_MAX], call_count;
 bool python_shapes_start(uint64_t address, uint64_t bytes) {
   evaluator = address;
   evaluator_bytes = bytes;
-  kinds = os_map(FRAME_SLOTS);
+  if (!kinds) kinds = os_map(FRAME_SLOTS);
   return kinds &&
          leveled_map((void **)&python_shapes[0], STACK_TABLE_BITS, sizeof(uint32_t), false);
 }
