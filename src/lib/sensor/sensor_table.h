@@ -26,8 +26,8 @@
  * `sonde help record`. */
 #define SENSOR_TABLE(OPTION, ALWAYS)                                                               \
   OPTION(malloc, RECORD_ANY_BLOCKS | RECORD_MAPPINGS, "[MODE:all|malloc|vm|live|livevm|off]",      \
-         "record allocations:\n"                                                                   \
-         "  all      malloc, free and mmap with stacks (default)\n"                                \
+         "record allocations. Without MODE: all\n"                                                 \
+         "  all      malloc, free and mmap with stacks\n"                                          \
          "  malloc   only blocks; vm: only memory mappings\n"                                      \
          "  live     live blocks; livevm: also live mappings\n"                                    \
          "  sample:BYTES  on average one block in BYTES\n"                                         \
@@ -47,7 +47,10 @@
          "patches them; without IMAGE, the program's own: '!*'")                                   \
   OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
          "report iterations of event loops that take longer than\n"                                \
-         "MS milliseconds (" SENSOR_STRING(SENSOR_DEFAULT_STALL_MS) "), and what caused them")     \
+         "MS milliseconds (" SENSOR_STRING(                                                        \
+             SENSOR_DEFAULT_STALL_MS) "), and what caused them.\n"                                 \
+                                      "With -p: single waits inside an iteration that take so\n"   \
+                                      "long")                                                      \
   OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple|descriptors|files|net|exec]",                   \
          "record calls of sensitive functions; POLICY is a file,\n"                                \
          "linux (default), apple, descriptors, files, net, exec;\n"                                \

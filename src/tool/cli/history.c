@@ -30,11 +30,12 @@ static const cli_option_t options[] = {RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "se
 static const cli_usage_t usage = {
     .verb = "history",
     .arguments = "FILE ADDRESS|STACK",
-    .about = "Prints every block of the recording FILE that contained ADDRESS: when and from where "
-             "it was allocated, and when and from where it was freed.\n"
-             "With the id of a stack, prints its frames, and how often what was recorded there. "
-             "'sonde events' and reports print ids. A decimal number is an id (1712, stack:1712); "
-             "an address begins with 0x.",
+    .about =
+        "Prints every block of the recording FILE that contained ADDRESS: when and from where "
+        "it was allocated, and when and from where it was freed.\n"
+        "With the id of a stack, prints its frames, and the number of events of each kind that "
+        "have it. 'sonde events' and reports print ids. A decimal number is an id (1712, "
+        "stack:1712); an address begins with 0x.",
     .options = options,
     .examples = {
         {"sonde history run.sonde 0x7f12a0001230", "which code owned this address, and when"},

@@ -64,7 +64,7 @@ static void list_verbs(FILE *out) {
   }
   fprintf(out,
           "\nBegin with 'sonde record -- COMMAND'. 'sonde help VERB' shows options, examples.\n"
-          "Exit status: 0 success, 1 a check failed, 2 wrong use or failure.\n");
+          "Exit status: 0 success, 1 a failed check, 2 an error; 'record': the command's.\n");
 }
 
 /* Adds what the verb's own --help would print. */

@@ -21,14 +21,14 @@
   X(top, LOOK, "watch a program: its threads, hottest functions and heap")                         \
   X(why, LOOK, "say in a few sentences what is wrong, and who does it")                            \
   X(leaks, LOOK, "find unreachable blocks, now or at exit; show references")                       \
-  X(record, RECORD, "run a command and record what it does")                                       \
+  X(record, RECORD, "run a command, or take a running process, and record it")                     \
   X(ctl, RECORD, "control a program that is being recorded")                                       \
   X(import, RECORD, "convert a malloc stack log of macOS or iOS to a recording")                   \
   X(report, READ, "print what a recording contains")                                               \
   X(view, READ, "open a recording as a page in the browser: time line, flame graphs")              \
   X(history, READ, "show what happened at an address, and from where")                             \
   X(events, READ, "print every event of a recording as JSON lines")                                \
-  X(export, READ, "convert to collapsed, pprof, chrome-trace, sarif or csv")                       \
+  X(export, READ, "convert to formats of other tools: pprof, Perfetto, SARIF and others")          \
   X(symbolize, READ, "print function, file and line of addresses")                                 \
   X(diff, CHECK, "compare two recordings; a gate for continuous integration")                      \
   X(audit, CHECK, "check audit policies; write baselines")                                         \

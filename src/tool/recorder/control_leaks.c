@@ -243,7 +243,8 @@ bool control_leaks(control_t *c, const char *argument, FILE *reply) {
   reap_copies();
   if (!strcmp(argument, "end")) return true;
   if (!strcmp(argument, "copy") && load_relaxed(&c->recording->control->from_outside)) {
-    fprintf(reply, "the program is recorded from outside, without the agent that searches it");
+    fprintf(reply, "the program ran before its recording: 'sonde leaks' searches programs that "
+                   "'sonde record --malloc=live -- COMMAND' started");
     return false;
   }
   if (!strcmp(argument, "copy")) return copy(c, reply);

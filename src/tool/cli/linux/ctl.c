@@ -15,8 +15,8 @@ static const cli_usage_t usage = {
     .arguments = "PID COMMAND",
     .words = "status malloc=all malloc=malloc malloc=vm malloc=live malloc=livevm malloc=off "
              "sample=99 sample=off trace=on trace=off snapshot mark attach detach stop record",
-    .about = "Controls the recording of a program that runs under 'sonde record'. PID is the\n"
-             "program's. Commands:\n"
+    .about = "Controls the recording of the program PID, which 'sonde record' started or\n"
+             "observes. Commands:\n"
              "  status         show what is recorded, how much, and what was lost\n"
              "  malloc=MODE    record all, malloc, vm, live, livevm, sample:BYTES or off\n"
              "  sample=HZ      sample running threads; off: stop. In effect when the\n"

@@ -31,8 +31,8 @@ static const cli_usage_t usage = {
     .verb = "doctor",
     .arguments = "[PID]",
     .about = "Checks what works on this machine and, with PID, on that process. For what does\n"
-             "not work, prints the command that fixes it. Exit status 1 if something is\n"
-             "missing.",
+             "not work, prints the command that fixes it. The exit status is 1 if something\n"
+             "is missing.",
     .options = options,
     .examples = {{"sonde doctor", "check access to processes, and debug files"},
                  {"sonde doctor 1234", "also check process 1234 and its loaded images"}}};

@@ -54,7 +54,8 @@ static const cli_option_t options[] = {
 #undef SENSOR_OPTION
         {KEY_WALL, "wall", "[HZ]",
          "sample all threads, including blocked ones, HZ times a\n"
-         "second (" DEFAULT_HZ_TEXT "); only running threads are signaled"},
+         "second (" DEFAULT_HZ_TEXT "). Only running threads are signaled; with\n"
+         "-p, no thread is"},
     {KEY_LEAKS, "leaks", NULL,
      "search the command's memory for leaked blocks when it\n"
      "exits; 'sonde leaks FILE' lists them. Records live\n"

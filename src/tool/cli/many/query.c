@@ -15,7 +15,7 @@ enum { KEY_TO = CLI_LONG_ONLY, KEY_SQL, KEY_TOP, KEY_ALL, KEY_JSON, KEY_CSV };
 static const cli_option_t options[] = {
     {KEY_TO, "to", "URL", "the store (default: as for 'sonde store')"},
     {KEY_TOP, "top", "N", "print N rows of each build (default 10)"},
-    {KEY_ALL, "all", NULL, "print all rows; of regressions, also changes that may be chance"},
+    {KEY_ALL, "all", NULL, "print all rows; for regressions, also changes that may be chance"},
     {KEY_SQL, "sql", "SELECT", "run this statement instead; docs/store.md describes the tables"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {KEY_CSV, "csv", NULL, "print comma-separated values"},
@@ -25,12 +25,18 @@ static const cli_usage_t usage = {
     .verb = "query",
     .arguments = "QUESTION [WORD…]",
     .words = "builds stalls samples waits allocations calls leaks audit crashes regressions stack",
-    .about =
-        "Asks a store that 'sonde store' filled. The questions are: builds (what there is), "
-        "stalls, samples, waits, allocations, calls (the most of each build, or of BUILD), leaks "
-        "[BUILD] (and their growth since the build before), audit (sensitive calls, by the build "
-        "that made them first), crashes, regressions OLD NEW (what got worse between two builds; "
-        "exit 1 if anything did), and stack STACK (one stack's history).",
+    .about = "Asks a store that 'sonde store' filled. The questions:\n"
+             "  builds               list the builds in the store\n"
+             "  samples [BUILD]      where each build, or BUILD, used the most CPU time\n"
+             "  stalls, waits, allocations, calls [BUILD]\n"
+             "                       the longest stalls, the longest waits, and so on\n"
+             "  leaks [BUILD]        what was never freed, and its growth since the build\n"
+             "                       before\n"
+             "  audit [BUILD]        sensitive calls, by the build that made them first\n"
+             "  crashes              crashes by cause\n"
+             "  regressions OLD NEW  what got worse from build OLD to build NEW; exit\n"
+             "                       status 1 if anything did\n"
+             "  stack STACK          the history of one stack id",
     .options = options,
     .examples = {{"sonde query stalls", "the longest stalls of each build"},
                  {"sonde query leaks 1.4.2", "what build 1.4.2 never freed, and what it adds"},
