@@ -45,12 +45,11 @@
          "IMAGE!FUNCTION selects functions of a program or\n"                                      \
          "library that was not rebuilt, whoever calls them, and\n"                                 \
          "patches them; without IMAGE, the program's own: '!*'")                                   \
-  OPTION(stall, RECORD_STALLS, "[MS]",                                                             \
-         "report iterations of event loops that take longer than\n"                                \
-         "MS milliseconds (" SENSOR_STRING(                                                        \
-             SENSOR_DEFAULT_STALL_MS) "), and what caused them.\n"                                 \
-                                      "With -p: single waits inside an iteration that take so\n"   \
-                                      "long")                                                      \
+  OPTION(                                                                                          \
+      stall, RECORD_STALLS, "[MS]",                                                                \
+      "report iterations of event loops that take longer than\n"                                   \
+      "MS milliseconds, and what caused them. With -p: single\n"                                   \
+      "waits inside an iteration that last MS. Default: " SENSOR_STRING(SENSOR_DEFAULT_STALL_MS))  \
   OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple|descriptors|files|net|exec]",                   \
          "record calls of sensitive functions; POLICY is a file,\n"                                \
          "linux (default), apple, descriptors, files, net, exec;\n"                                \
