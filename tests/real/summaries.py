@@ -33,6 +33,33 @@ __attribute__((noinline)) double crunch(double until) {
 }
 int main() { work::fill(0.3); return work::crunch(0.9) < 0; }
 """
+THREADED = r"""
+#include <chrono>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+std::mutex door;
+std::map<int, std::string> kept;
+#define WORKER(name, ms) __attribute__((noinline)) void name() { \
+  auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(400); \
+  for (int i = 0; std::chrono::steady_clock::now() < end; i++) { \
+    std::lock_guard<std::mutex> lock(door); \
+    kept[i % 5000 + ms * 10000] = std::string(100, 'x'); \
+    if (i % 50 == 0) { close(open("/etc/hostname", O_RDONLY)); usleep(ms * 1000); } } }
+WORKER(first, 1) WORKER(second, 2) WORKER(third, 3) WORKER(fourth, 4) WORKER(fifth, 5) WORKER(sixth, 6)
+int main() {
+  mmap(nullptr, 8 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::vector<std::thread> threads;
+  for (auto f : {first, second, third, fourth, fifth, sixth}) threads.emplace_back(f);
+  for (auto &t : threads) t.join();
+}
+"""
+SCREEN = dict(os.environ, COLUMNS="80", TERM="dumb")
 _made = {}
 
 
@@ -45,7 +72,7 @@ def _recording():
 
 
 def _report(*words):
-    return sonde("report", *words, _recording(), env=dict(os.environ, COLUMNS="80", TERM="dumb"))
+    return sonde("report", *words, _recording(), env=SCREEN)
 
 
 def _table(text, title):
@@ -57,6 +84,20 @@ def the_summary_fits_a_screen():
     lines = _report().splitlines()
     assert len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines)
     assert "audit" not in lines[-1], lines[-1]  # was not recorded
+
+
+def a_summary_of_many_sections_fits_a_screen():
+    """Its lists get shorter until it fits, and say the same as those of the sections."""
+    program = compile_c(write(THREADED, ".cpp"), "-O1", "-g", "-pthread", compiler="c++")
+    path, done = record([program], "--sample", "--wall", "--malloc=all", "--stall", "--audit")
+    assert done.returncode == 0, done
+    lines = sonde("report", path, env=SCREEN).splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines)
+    longer = sonde("report", "--top", "20", path, env=SCREEN).splitlines()
+    assert len(longer) > 40, "the test needs a recording with more"
+    rows = [{" ".join(line.split()) for line in text if re.search(r"\d\.\d % .* [a-z]+\b", line)} for text in (lines, longer)]
+    shared = {row for row in rows[0] if " all " not in row}
+    assert len(shared) > 1 and shared <= rows[1], rows
 
 
 def own_functions_come_first():

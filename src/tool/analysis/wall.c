@@ -183,6 +183,8 @@ static uint64_t time_of(const wall_thread_t *t, const wall_place_t *part) {
 }
 
 bool wall_rank(wall_t *w) {
+  if (w->is_ranked) return true;
+  w->is_ranked = true;
   for (size_t i = 0; i < w->thread_count; i++)
     set_blocked_time(&w->threads[i]);
   for (size_t i = 0; i < w->parts.count; i++) {

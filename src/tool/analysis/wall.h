@@ -57,6 +57,7 @@ typedef struct wall {
   uint64_t unread_samples, unread_ns; /* of blocked threads whose stack could not be read */
   uint64_t bad;                       /* records that violate the format */
   bool recorded;                      /* there are records of the sampler */
+  bool is_ranked;
   text_copy_t *names;
   stack_dedup_t *dedup; /* of the samples' stacks; NULL before the first */
   const reader_t *reader;

@@ -8,6 +8,7 @@
 
 #include "analysis/markers.h"
 #include "analysis/summary/summary.h"
+#include "base/wrap.h"
 #include "cli/cli.h"
 #include "cli/common/naming.h"
 #include "cli/common/pager.h"
@@ -30,6 +31,10 @@ enum {
   KEY_ALL,
   KEY_FULL_NAMES
 };
+
+/* A summary has at most this many lines; its lists have at most BRIEF_ROWS rows, and fewer if it
+ * would not fit otherwise. */
+enum { SCREEN_LINES = 40, SCREEN_COLUMNS = 80, BRIEF_ROWS = 5 };
 
 #define SECTION_WORD(name) " " #name
 #define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
@@ -162,36 +167,36 @@ static const char *choose_sections(sections_t *sections, char **words) {
 
 /* ---- printing ----------------------------------------------------------------------------- */
 
-static int print_section(const request_t *request, int i) {
+static int print_section(const request_t *request, int i, FILE *out) {
   const report_t *r = &request->report;
   const report_section_t *section = sections_all[i];
   if (sections_was_recorded(&request->sections, i))
-    return section->text(r, request->sections.states[i], stdout);
-  printf("\n%s%s%s\n", r->bold, section->name, r->plain);
+    return section->text(r, request->sections.states[i], out);
+  fprintf(out, "\n%s%s%s\n", r->bold, section->name, r->plain);
   if (is_summary(r->reader))
-    printf("  not in a summary; use the original recording\n");
+    fprintf(out, "  not in a summary; use the original recording\n");
   else
-    printf("  not recorded; record with 'sonde record %s'\n", section->option);
+    fprintf(out, "  not recorded; record with 'sonde record %s'\n", section->option);
   return 0;
 }
 
 /* Images without names, each once: the functions in them are shown as addresses. */
-static void print_unnamed(const report_t *r) {
+static void print_unnamed(const report_t *r, FILE *out) {
   size_t place = 0;
   const char *reason;
   const record_image_t *image;
   char id[FRAME_NAMES_ID_MAX];
   for (bool first = true; (image = frame_names_unnamed(r->names, &place, &reason)); first = false) {
-    if (first) printf("\n%saddresses without names%s\n", r->bold, r->plain);
-    printf("  %s: %s\n", image->path, reason);
+    if (first) fprintf(out, "\n%saddresses without names%s\n", r->bold, r->plain);
+    fprintf(out, "  %s: %s\n", image->path, reason);
     if (image->build_id_size)
-      printf("    build-id %s; '--debug-dir DIR' searches its files in DIR\n",
-             frame_names_build_id(image, id));
+      fprintf(out, "    build-id %s; '--debug-dir DIR' searches its files in DIR\n",
+              frame_names_build_id(image, id));
   }
 }
 
 /* The sections that the recording has, which a summary shortens. */
-static void print_more(const request_t *request) {
+static void print_more(const request_t *request, FILE *out) {
   const report_t *r = &request->report;
   report_t whole = *r; /* a summary leaves some sections out */
   char text[512];
@@ -200,37 +205,60 @@ static void print_more(const request_t *request) {
   for (int i = 0; i < SECTIONS_COUNT && n < (int)sizeof text; i++)
     if (sections_all[i]->has_data(&whole, request->sections.states[i]))
       n += snprintf(text + n, sizeof text - (size_t)n, " %s", sections_all[i]->name);
-  printf("\n%s", r->dim);
-  cli_print_wrapped(text, 0);
-  printf("%s", r->plain);
+  fprintf(out, "\n%s", r->dim);
+  (void)wrap_print(out, text, (wrap_t){0, 0, SCREEN_COLUMNS, WRAP_ALL_LINES});
+  fputs(r->plain, out);
 }
 
-/* The more sections a summary has, the fewer rows has each of its lists. */
-static uint32_t brief_rows(const request_t *request) {
-  int shown = 0;
-  for (int i = 0; i < SECTIONS_COUNT; i++)
-    shown += sections_all[i]->has_data(&request->report, request->sections.states[i]);
-  return shown <= 3 ? 5 : shown <= 5 ? 3 : 2;
-}
-
-static int print_text(request_t *request) {
-  report_t *r = &request->report;
+static int print_all(const request_t *request, FILE *out) {
+  const report_t *r = &request->report;
   const sections_t *all = &request->sections;
   bool printed = false;
   int status = 0;
-  r->brief_rows = brief_rows(request);
-  pager_start();
-  report_head_text(r, stdout);
-  if (all->has_why) why_head_text(&all->why, r, stdout);
+  report_head_text(r, out);
+  if (all->has_why) why_head_text(&all->why, r, out);
   for (int i = 0; i < SECTIONS_COUNT && status == 0; i++) {
     bool has_data = sections_all[i]->has_data(r, all->states[i]);
     if (!(all->named[i] || (!all->any_named && has_data))) continue;
-    status = print_section(request, i);
+    status = print_section(request, i, out);
     printed = true;
   }
-  if (!printed) printf("\nno events were recorded\n");
-  print_unnamed(r);
-  if (printed && r->brief) print_more(request);
+  if (!printed) fprintf(out, "\nno events were recorded\n");
+  print_unnamed(r, out);
+  if (printed && r->brief) print_more(request, out);
+  return status;
+}
+
+static bool fits_screen(const char *text) {
+  int lines = 0;
+  for (; (text = strchr(text, '\n')); text++)
+    lines++;
+  return lines <= SCREEN_LINES;
+}
+
+/* Prints the summary, with lists of at most ROWS rows, if it fits on a screen or ROWS is 1. Returns
+ * 1 if it does not fit. */
+static int print_summary(request_t *request, uint32_t rows) {
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return SONDE_ENOMEM;
+  request->report.brief_rows = rows;
+  int status = print_all(request, out);
+  if (fclose(out) != 0) status = SONDE_ENOMEM;
+  if (status == 0 && rows > 1 && !fits_screen(text)) status = 1;
+  if (status == 0) fputs(text, stdout);
+  free(text);
+  return status;
+}
+
+static int print_text(request_t *request) {
+  int status = 1;
+  pager_start();
+  request->report.brief_rows = BRIEF_ROWS;
+  if (!request->report.brief || request->report.top_given) return print_all(request, stdout);
+  for (uint32_t rows = BRIEF_ROWS; status == 1; rows--)
+    status = print_summary(request, rows);
   return status;
 }
 

@@ -28,7 +28,7 @@
   X(view, READ, "open a recording as a page in the browser: time line, flame graphs")              \
   X(history, READ, "show what happened at an address, and from where")                             \
   X(events, READ, "print every event of a recording as JSON lines")                                \
-  X(export, READ, "convert to formats of other tools: pprof, Perfetto, SARIF and others")          \
+  X(export, READ, "convert to other tools' formats: pprof, Perfetto, SARIF and others")            \
   X(symbolize, READ, "print function, file and line of addresses")                                 \
   X(diff, CHECK, "compare two recordings; a gate for continuous integration")                      \
   X(audit, CHECK, "check audit policies; write baselines")                                         \

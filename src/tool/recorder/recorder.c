@@ -426,7 +426,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
   if (!preload_check(command[0], refusal, sizeof refusal)) return fail(command[0], refusal);
   if (o->mode & RECORD_AUDIT && !o->coverage && preload_check_is_go(command[0]))
     message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
-                 "of C code; --coverage counts the others, 'strace -f' shows each",
+                 "of C code; add --coverage to record the others, with their stacks",
                  command[0]);
   void (*inherited)(int) = signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG */
   if (o->policy && (policy_fd = share_policy(o)) < 0)

@@ -31,7 +31,7 @@ void report_cpu_time_text(const report_t *r, FILE *out) {
   unsigned count = rank(&sum, order);
   for (unsigned i = 0; i < count; i++) {
     uint64_t ns = sum.no_sample_ns[order[i]];
-    if (r->brief && ns < sum.cpu_ns / 100) continue;
+    if (r->brief && ns < sum.cpu_ns / 20) continue;
     fprintf(out, "  no sample  %.2f s %s\n", seconds(ns), cpu_time_cause_text(order[i]));
   }
 }

@@ -52,14 +52,15 @@ typedef struct report {
   unsigned columns;               /* of a line; names are shortened to fit. 0: full names */
   bool full_names;                /* COLUMNS is 0 */
   bool brief;                     /* the summary: a section prints a few lines */
-  uint32_t brief_rows;            /* of each list in it; 0: as many as the section prefers */
+  uint32_t brief_rows;            /* the most of each list in it */
   uint64_t stall_limit_ns;        /* a longer stall is a finding; 0: no limit */
   uint64_t *exceeded_ns;          /* set to the longest stall that exceeds the limit */
   const char *bold, *dim, *plain; /* escape sequences, or "" */
 } report_t;
 
 /* NAME, HAS_DATA, TEXT and JSON are required. STATE is the result of START, or else STATE_BYTES
- * zeros, which are freed after END. */
+ * zeros, which are freed after END. TEXT is called again, with shorter lists, if a summary does not
+ * fit on a screen. */
 typedef struct report_section {
   const char *name;   /* the word on the command line, and the key in JSON */
   const char *option; /* of `sonde record` that records it; NULL: always recorded */
@@ -121,7 +122,12 @@ json_object *report_unsampled_json(const cpu_times_t *times);
  */
 static inline size_t report_rows(const report_t *report, size_t brief) {
   if (!report->brief || report->top_given) return report->top;
-  return report->brief_rows && report->brief_rows < brief ? report->brief_rows : brief;
+  return report->brief_rows < brief ? report->brief_rows : brief;
+}
+
+/* A summary of many sections leaves out lists that say less than others. */
+static inline bool report_is_tight(const report_t *report) {
+  return report->brief && report->brief_rows < 3;
 }
 
 /* The end of the line before a list: a summary has no empty line inside a section. */

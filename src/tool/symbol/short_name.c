@@ -232,14 +232,29 @@ static void copy(shortener_t *s, int depth) {
 
 static unsigned columns(const char *text) { return (unsigned)wrap_columns(text, strlen(text)); }
 
-/* The next component of a name, behind "::" outside brackets; NULL: TEXT is the last. */
+/* The next component of a name, behind "::" outside brackets; NULL: TEXT is the last. A closure
+ * or lambda has no name of its own: it belongs to the component before it. */
 static const char *next_component(const char *text) {
   for (const char *p = text; *p;) {
     if (starts(p, "operator") && !is_word(p[8]) && (p == text || !is_word(p[-1]))) return NULL;
-    if (p[0] == ':' && p[1] == ':') return p + 2;
+    if (p[0] == ':' && p[1] == ':' && p[2] != '{') return p + 2;
     p = closing(*p) ? skip_brackets(p) : p + 1;
   }
   return NULL;
+}
+
+/* <alloc::vec::Vec<…> as core::ops::drop::Drop>::drop of Rust becomes <Vec<…>>::drop. */
+static void omit_trait(char *out) {
+  if (*out != '<') return;
+  const char *end = skip_brackets(out) - 1, *type = out + 1, *next, *as = type;
+  while (as < end && !starts(as, " as "))
+    as = closing(*as) ? skip_brackets(as) : as + 1;
+  if (as >= end || *end != '>') return;
+  while ((next = next_component(type)) && next < as)
+    type = next;
+  size_t length = (size_t)(as - type);
+  memmove(out + 1, type, length);
+  memmove(out + 1 + length, end, strlen(end) + 1);
 }
 
 /* Omits outer components until the rest fits WIDTH. */
@@ -305,6 +320,7 @@ char *short_name(const char *full, unsigned width, char *out, size_t size) {
     shorten(full, keeps[i], out, size);
     if (!width || columns(out) <= width) return out;
   }
+  omit_trait(out);
   omit_outer(out, size, width);
   cut(out, size, width);
   return out;

@@ -7,7 +7,8 @@
  *   - Inline namespaces of the C++ libraries (std::__cxx11, std::__1) are omitted.
  *   - A lambda is its function and its number: run::{lambda#2}.
  *   - Template arguments are shown if they fit, else as <…>.
- *   - Then outer namespaces are omitted: …::Parser::parse. A name that is still too long is cut.
+ *   - Then the trait of a Rust implementation is omitted, <Vec<…>>::drop, and outer namespaces:
+ *     …::Parser::parse. A name that is still too long is cut.
  *
  * C++, Rust and Go names are shortened. Objective-C names and names of C are returned as they are.
  * Functions are pure; any thread may call them.

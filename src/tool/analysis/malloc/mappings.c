@@ -257,6 +257,8 @@ static int by_live_bytes(const void *left, const void *right) {
 }
 
 void mappings_rank(mappings_t *m) {
+  if (m->is_ranked) return;
+  m->is_ranked = true;
   for (size_t i = 0; i < m->stack_count; i++)
     m->stacks[i].live = 0;
   for (size_t i = 0; i < m->count; i++) {

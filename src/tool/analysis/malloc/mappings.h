@@ -70,6 +70,7 @@ typedef struct mappings {
   uint64_t checkpoints, checkpoint_time;
   char *maps; /* the text of the last checkpoint */
   size_t maps_size;
+  bool is_ranked;
 } mappings_t;
 
 /* Adds an event of any kind. False when memory runs out. */

@@ -100,9 +100,16 @@ static void print_peak(const report_t *r, FILE *out) {
           report_count(p->at_peak.count, b), seconds_at(r, p->peak_time));
 }
 
+/* If none of the sampled blocks is live, 3 times the distance of samples is the upper end of the
+ * 95 % interval: exp(-3) is 0.05. */
 static void print_live(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], e[32], f[32];
+  if (p->sample_bytes > 1 && !p->live.count) {
+    fprintf(out, "  never freed  less than %s; no sampled block was live at the end\n",
+            report_bytes((int64_t)(3 * p->sample_bytes), a));
+    return;
+  }
   fprintf(out, "  never freed  %s%s%s in %s%s blocks\n", malloc_covered_from(r) ? "at least " : "",
           report_bytes((int64_t)p->live.bytes, a),
           error_of(r, estimate_total_error(p, MEASURE_LIVE), p->live.bytes, e),

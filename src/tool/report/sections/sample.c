@@ -14,6 +14,7 @@
 #include "sonde/status.h"
 
 #define UNSAMPLED_SHOWN_NS UINT64_C(50000000)
+#define DELAYED_SHOWN      10u /* in a summary: one sample in so many */
 
 static const column_t stack_columns[] = {
     {NULL, "share", UNIT_SHARE, FIELD(sample_stack_t, ticks)},
@@ -67,7 +68,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   samples_rank(s);
   fprintf(out, "\n%sCPU time%s%s%s%s\n", r->bold, r->plain, r->brief ? ", " : "\n  samples    ",
           report_count(s->ticks, a), r->brief ? " samples" : "");
-  if (s->missed)
+  if (s->missed && (!r->brief || s->missed * DELAYED_SHOWN > s->ticks))
     fprintf(out, "  delayed    %s sample%s, counted with the next sample of the thread\n",
             report_count(s->missed, a), s->missed == 1 ? "" : "s");
   report_cpu_time_text(r, out);

@@ -11,7 +11,7 @@
 #include "report/table.h"
 #include "sonde/status.h"
 
-enum { BRIEF_STACKS = 3 };
+enum { BRIEF_STACKS = 3, BRIEF_BYTES = 1 << 20 };
 
 static const char *const kind_names[] = {
 #define KIND_NAME(name, text) text,
@@ -98,7 +98,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   fprintf(out, "  calls      %s mapped, %s unmapped, %s moved memory\n", report_count(m->mapped, a),
           report_count(m->unmapped, b), report_count(m->moved, c));
   if (m->mapped)
-    fprintf(out, "  mapped     %s by these calls at the end; at most %s, %.3f s after the start\n",
+    fprintf(out, "  mapped     %s at the end; at most %s, %.3f s after the start\n",
             report_bytes((int64_t)m->bytes, a), report_bytes((int64_t)m->peak_bytes, b),
             (double)reader_ns(r->reader, m->peak_time) / 1e9);
   if (!r->brief) print_kinds(r, m, out);
@@ -108,7 +108,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     fprintf(out, "%s%smapped, by tag%s\n", report_gap(r), r->bold, r->plain);
     table_text(r, &tags, report_rows(r, BRIEF_STACKS), "tags", out);
   }
-  if (!m->stack_count) return 0;
+  if (!m->stack_count || report_is_tight(r)) return 0;
   const table_t stacks = {TABLE(stack_columns, m->stacks, m->stack_count)};
   completeness_t complete = {0};
   for (size_t i = 0; i < m->stack_count; i++)
@@ -147,9 +147,10 @@ static bool add_event(void *state, const record_event_t *e) { return mappings_ev
 
 const mappings_t *section_vm_mappings(const void *state) { return state; }
 
+/* A summary omits what every program maps, such as the stack of a thread or a buffer. */
 static bool has_data(const report_t *r, void *state) {
   const mappings_t *m = state;
-  return m->mapped || (m->checkpoints && !r->brief);
+  return r->brief ? m->peak_bytes >= BRIEF_BYTES : m->mapped || m->checkpoints;
 }
 
 static void end(void *state) { mappings_free(state); }

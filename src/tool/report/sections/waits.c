@@ -208,7 +208,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   fprintf(out, "\n%swaits%s\n  total      %.2f s blocked, in all threads; %.2f s of it for locks\n",
           r->bold, r->plain, seconds(w->ns), seconds(w->lock_ns));
   const completeness_t complete = completeness_of(r, w);
-  report_completeness_text(r, &complete, "the time with a stack", out);
+  report_completeness_text(r, &complete, "the time", out);
   fputs(report_gap(r), out);
   if (!print_waits(r, w, top, out)) return SONDE_ENOMEM;
   print_locks(r, w, out);

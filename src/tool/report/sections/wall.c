@@ -168,13 +168,13 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   if (!wall_rank(w)) return SONDE_ENOMEM;
   size_t most = report_rows(r, BRIEF_ROWS);
   wall_thread_t sum = sum_of(w);
-  fprintf(
-      out,
-      "\n%swall time%s\n  total      %.2f s in %zu thread%s%s%.2f s on a CPU, %.2f s waiting%s, "
-      "%.2f s blocked\n",
-      r->bold, r->plain, seconds(sum.seen_ns), w->thread_count, w->thread_count == 1 ? "" : "s",
-      r->brief ? "; " : "\n  divided    ", seconds(sum.run_ns), seconds(sum.runq_ns),
-      r->brief ? "" : " for a CPU", seconds(sum.blocked_ns));
+  fprintf(out, "\n%swall time%s\n  total      %.2f s", r->bold, r->plain, seconds(sum.seen_ns));
+  if (!r->brief)
+    fprintf(out, " in %zu thread%s\n  divided    ", w->thread_count,
+            w->thread_count == 1 ? "" : "s");
+  fprintf(out, "%s%.2f s on a CPU, %.2f s waiting for %s, %.2f s blocked\n", r->brief ? ": " : "",
+          seconds(sum.run_ns), seconds(sum.runq_ns), r->brief ? "one" : "a CPU",
+          seconds(sum.blocked_ns));
   if (!r->brief || w->unread_samples) {
     fprintf(out, "  samples    %s of blocked threads", report_count(sum.samples, a));
     if (w->unread_samples)
@@ -183,9 +183,9 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     fputc('\n', out);
   }
   const completeness_t complete = completeness_of(r, w);
-  report_completeness_text(r, &complete, "the time with a stack", out);
+  report_completeness_text(r, &complete, "the time", out);
   if (r->tree) return tree_print(r, fill_tree, w, "where threads spent time", "µs", out);
-  if (!r->brief || w->thread_count > 1) {
+  if (!r->brief || (w->thread_count > 1 && !report_is_tight(r))) {
     const table_t threads = {TABLE(thread_columns, w->threads, w->thread_count)};
     fputs(report_gap(r), out);
     table_text(r, &threads, most, "threads", out);
