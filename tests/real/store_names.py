@@ -84,10 +84,13 @@ def names_relate_the_builds(folder):
         (folder / name).mkdir()
         sonde("store", "--to", f"sqlite:{store}", "--build", name, *_stripped(folder / name, "app", *options, runs=2))
     query = ["query", "--json", "--to", f"sqlite:{store}", "regressions", "1", "2"]
-    before = json.loads(try_sonde(*query).stdout)["rows"]
-    assert all(row["old_n"] == 0 for row in before), before  # every stack seems to be new
+    before = try_sonde(*query)
+    assert before.returncode == 2 and json.loads(before.stdout)["rows"] == [], before  # every stack seems to be new
+    assert "frames of them have no names; 'sonde store symbolize' names them" in before.stderr, before
     _symbolize(store, "--debug-dir", folder / "1" / "debug", "--debug-dir", folder / "2" / "debug")
-    rows = json.loads(try_sonde(*query).stdout)["rows"]
+    after = try_sonde(*query)
+    assert after.returncode == 1 and not after.stderr, after
+    rows = json.loads(after.stdout)["rows"]
     grown = [row for row in rows if row["measure"] == "leaks"]
     assert [(row["old_n"], row["new_n"]) for row in grown] == [(80, 120)], rows
 

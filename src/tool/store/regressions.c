@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/content.h"
 #include "store/queries.h"
 #include "store/statistics.h"
 
@@ -22,7 +23,7 @@ typedef struct row {
 typedef struct comparison {
   ARRAY(row_t) rows;
   double sessions[2][STORE_MEASURES];
-  size_t tested;
+  size_t tested, nameless;
 } comparison_t;
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -83,6 +84,120 @@ static bool read_rows(engine_t *engine, comparison_t *c, int64_t old_build, int6
   return step == 0;
 }
 
+/* ---- frames without names ----------------------------------------------------------------- */
+
+enum { OF_OLD = 1, OF_NEW = 2, OF_BOTH = OF_OLD | OF_NEW };
+
+typedef struct frame {
+  uint64_t image;
+  bool is_named;
+} frame_t;
+
+/* The frames of the store, and the builds that have the images. */
+typedef struct frames {
+  id_set_t frames, images;
+  ARRAY(frame_t) facts;  /* by number in FRAMES */
+  ARRAY(uint8_t) builds; /* by number in IMAGES */
+} frames_t;
+
+static void free_frames(frames_t *f) {
+  id_set_free(&f->frames);
+  id_set_free(&f->images);
+  free(f->facts.items);
+  free(f->builds.items);
+}
+
+static bool add_frame(frames_t *f, uint64_t frame, uint64_t image, bool is_named) {
+  frame_t *added = ARRAY_ADD(f->facts);
+  if (!added || id_set_add(&f->frames, frame) < 0) return false;
+  *added = (frame_t){image, is_named};
+  int is_new = id_set_add(&f->images, image);
+  uint8_t *builds = is_new > 0 ? ARRAY_ADD(f->builds) : NULL;
+  if (builds) *builds = 0;
+  return !is_new || builds;
+}
+
+static bool read_frames(engine_t *engine, frames_t *f) {
+  engine_rows_t *rows = engine_query(engine, "SELECT frame, image, label FROM frames", NULL, 0);
+  int step = -1;
+  while (rows && (step = engine_step(rows)) > 0)
+    if (!add_frame(f, (uint64_t)engine_value(rows, 0).integer,
+                   (uint64_t)engine_value(rows, 1).integer,
+                   content_label_is_named((uint64_t)engine_value(rows, 2).integer)))
+      break;
+  engine_rows_end(rows);
+  return step == 0;
+}
+
+/* NULL: a damaged database lacks the frame. */
+static const frame_t *frame_at(frames_t *f, const store_value_t *stack, size_t i) {
+  uint64_t id;
+  memcpy(&id, (const char *)stack->bytes + i * sizeof id, sizeof id);
+  int64_t number = id_set_number(&f->frames, id);
+  return number >= 0 && (size_t)number < f->facts.count ? &f->facts.items[number] : NULL;
+}
+
+static bool mark_images(engine_t *engine, frames_t *f, int64_t build, uint8_t mark) {
+  const store_value_t value = store_integer(build);
+  engine_rows_t *rows = engine_query(
+      engine, "SELECT frames FROM stacks WHERE stack IN (SELECT stack FROM totals WHERE build = ?)",
+      &value, 1);
+  int step = -1;
+  while (rows && (step = engine_step(rows)) > 0) {
+    const store_value_t stack = engine_value(rows, 0);
+    for (size_t i = 0; i < stack.size / sizeof(uint64_t); i++) {
+      const frame_t *frame = frame_at(f, &stack, i);
+      if (frame) f->builds.items[id_set_number(&f->images, frame->image)] |= mark;
+    }
+  }
+  engine_rows_end(rows);
+  return step == 0;
+}
+
+/* Code without an image is at other addresses in each run. */
+static bool is_relatable(frames_t *f, const frame_t *frame) {
+  return frame &&
+         (frame->is_named ||
+          (frame->image && f->builds.items[id_set_number(&f->images, frame->image)] == OF_BOTH));
+}
+
+/* 1: the other build may have this stack of one build, 0: it has not, -1: failed. */
+static int is_nameless(engine_t *engine, frames_t *f, int64_t stack) {
+  const store_value_t value = store_integer(stack);
+  engine_rows_t *rows =
+      engine_query(engine, "SELECT frames FROM stacks WHERE stack = ?", &value, 1);
+  int step = rows ? engine_step(rows) : -1;
+  bool is = false;
+  const store_value_t frames = step > 0 ? engine_value(rows, 0) : (store_value_t){0};
+  for (size_t i = 0; i < frames.size / sizeof(uint64_t) && !is; i++)
+    is = !is_relatable(f, frame_at(f, &frames, i));
+  engine_rows_end(rows);
+  return step < 0 ? -1 : is;
+}
+
+static bool remove_nameless(engine_t *engine, comparison_t *c, frames_t *f) {
+  size_t kept = 0;
+  int is = 0;
+  for (size_t i = 0; i < c->rows.count && is >= 0; i++) {
+    const row_t *row = &c->rows.items[i];
+    bool of_one = row->sides[0].count == 0 || row->sides[1].count == 0;
+    is = of_one ? is_nameless(engine, f, row->stack) : 0;
+    if (is == 0) c->rows.items[kept++] = *row;
+    c->nameless += is > 0;
+  }
+  c->rows.count = kept;
+  return is >= 0;
+}
+
+static bool leave_out_nameless(engine_t *engine, comparison_t *c, int64_t old_build,
+                               int64_t new_build) {
+  frames_t f = {0};
+  bool good = read_frames(engine, &f) && mark_images(engine, &f, old_build, OF_OLD) &&
+              mark_images(engine, &f, new_build, OF_NEW) && remove_nameless(engine, c, &f);
+  free_frames(&f);
+  return good;
+}
+
 /* ---- comparing ---------------------------------------------------------------------------- */
 
 /* Two sessions of each build are the least that has a deviation. */
@@ -95,15 +210,19 @@ static sample_of_values_t values_of(const comparison_t *c, const row_t *row, int
   return (sample_of_values_t){n, row->sides[side].amount / n, row->sides[side].deviation};
 }
 
-static void compare(comparison_t *c) {
+static void remove_few_sessions(comparison_t *c) {
   size_t kept = 0;
   for (size_t i = 0; i < c->rows.count; i++)
     if (is_comparable(c, &c->rows.items[i])) c->rows.items[kept++] = c->rows.items[i];
-  c->rows.count = c->tested = kept;
-  for (size_t i = 0; i < kept; i++) {
+  c->rows.count = kept;
+}
+
+static void compare(comparison_t *c) {
+  c->tested = c->rows.count;
+  for (size_t i = 0; i < c->tested; i++) {
     row_t *row = &c->rows.items[i];
     row->change = statistics_compare(values_of(c, row, 0), values_of(c, row, 1),
-                                     REGRESSIONS_LEVEL / (double)kept);
+                                     REGRESSIONS_LEVEL / (double)c->tested);
   }
 }
 
@@ -157,19 +276,23 @@ static void add_columns(answer_t *out) {
 }
 
 bool regressions_find(engine_t *engine, int64_t old_build, int64_t new_build, bool all,
-                      answer_t *out, size_t *certain) {
+                      answer_t *out, regressions_t *found) {
   comparison_t c = {0};
-  *certain = 0;
+  *found = (regressions_t){0};
   bool good = count_sessions(engine, &c, 0, old_build) &&
               count_sessions(engine, &c, 1, new_build) &&
               read_rows(engine, &c, old_build, new_build);
-  if (good) compare(&c);
+  remove_few_sessions(&c);
+  good = good && leave_out_nameless(engine, &c, old_build, new_build);
+  compare(&c);
+  found->compared = c.tested;
+  found->nameless = c.nameless;
   if (c.rows.count) qsort(c.rows.items, c.rows.count, sizeof *c.rows.items, by_change);
   add_columns(out);
   for (size_t i = 0; good && i < c.rows.count; i++) {
     const row_t *row = &c.rows.items[i];
     bool counts = row->change.change > 0 && row->change.p * (double)c.tested < REGRESSIONS_LEVEL;
-    *certain += counts;
+    found->certain += counts;
     if (all || counts) good = add_row(engine, &c, row, out);
   }
   free(c.rows.items);

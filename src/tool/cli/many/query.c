@@ -10,6 +10,7 @@
 #include "store/regressions.h"
 #include "store/store.h"
 
+enum { COLUMNS_DEFAULT = 100 };
 enum { KEY_TO = CLI_LONG_ONLY, KEY_SQL, KEY_TOP, KEY_ALL, KEY_JSON, KEY_CSV };
 
 static const cli_option_t options[] = {
@@ -51,6 +52,12 @@ typedef struct request {
   bool all, json, csv;
 } request_t;
 
+/* Whole C++ names are for JSON and CSV: one fills a screen. */
+static unsigned columns(void) {
+  unsigned given = terminal_columns(stdout);
+  return given ? given : COLUMNS_DEFAULT;
+}
+
 /* ANSWER follows BEFORE rows that are printed. */
 static void print_part(const request_t *q, const char *name, const answer_t *answer,
                        uint64_t before) {
@@ -61,7 +68,7 @@ static void print_part(const request_t *q, const char *name, const answer_t *ans
   else if (!answer_rows(answer))
     printf("none\n");
   else
-    answer_print_text(answer, terminal_columns(stdout), stdout);
+    answer_print_text(answer, columns(), stdout);
 }
 
 static void print_answer(const request_t *q, const char *name, const answer_t *answer) {
@@ -80,19 +87,27 @@ static int no_build(store_t *store, const char *name) {
                       name);
 }
 
+/* A gate must not pass because most stacks were not compared. */
+static void note_nameless(const request_t *q, const regressions_t *found) {
+  message_note("%zu of %zu stacks are not compared: only '%s' or only '%s' has them, and frames of "
+               "them have no names; 'sonde store symbolize' names them",
+               found->nameless, found->nameless + found->compared, q->words[1], q->words[2]);
+}
+
 static int regressions(const request_t *q, store_t *store, answer_t *answer) {
   int64_t builds[2];
-  size_t certain;
+  regressions_t found;
   for (int i = 0; i < 2; i++) {
     builds[i] = query_build(store_engine(store), q->words[i + 1]);
     if (!builds[i]) return no_build(store, q->words[i + 1]);
   }
   if (builds[0] == builds[1])
     return message_fail("'%s' and '%s' are the same build", q->words[1], q->words[2]);
-  if (!regressions_find(store_engine(store), builds[0], builds[1], q->all, answer, &certain))
+  if (!regressions_find(store_engine(store), builds[0], builds[1], q->all, answer, &found))
     return failed(store);
   print_answer(q, "regressions", answer);
-  return certain ? CLI_FINDING : CLI_DONE;
+  if (found.nameless) note_nameless(q, &found);
+  return found.certain ? CLI_FINDING : found.nameless > found.compared ? CLI_FAILED : CLI_DONE;
 }
 
 /* ---- the other questions ------------------------------------------------------------------ */
