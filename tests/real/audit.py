@@ -406,6 +406,17 @@ def findings_are_judged_and_compared():
     for known, by in (baseline, ["--by", "audit"]), (old, ["--by", "audit"]), (baseline, []), (old, []):
         said = sonde("diff", *by, known, new, status=1)
         assert said == 'new  acme.env  getenv("ACME_OTHER")  The Acme SDK, main\n', said
+    nothing = write('{"baseline":1,"findings":[]}', ".json")
+    every = sonde("diff", nothing, new, status=1).splitlines()
+    fewer = sonde("diff", "--top", "1", nothing, new, status=1).splitlines()
+    assert len(every) > 2 and fewer[0] == every[0] and fewer[1].split() == ["…", "and", str(len(every) - 1), "more", "new", "findings"], (every, fewer)
+    told = json.loads(sonde("diff", "--json", baseline, new, status=1))
+    assert told["new_findings"] == 1 and told["findings"][0]["arguments"] == '"ACME_OTHER"', told
+    assert told["findings"][0]["fingerprint"] in {row["fingerprint"] for row in audit_of(new)["findings"]}, told
+    assert "--max-growth is for amounts" in try_sonde("diff", "--max-growth", "0", baseline, new).stderr
+    listed, everything = ([(row["category"], "allowed" in row) for row in report(new, "audit", "--top", top)["audit"]["findings"]]
+                          for top in (1, 999))
+    assert sorted(listed) == sorted(set(everything)) and len(listed) < len(everything), (listed, everything)
     sarif = json.loads(sonde("export", "--as", "sarif", "--baseline", baseline, new))
     results = sarif["runs"][0]["results"]
     states = {r["message"]["text"].split('"')[1]: r["baselineState"] for r in results}

@@ -3,7 +3,7 @@
 """sonde diff --markdown: a table that a pull request shows, whatever the names of the functions are."""
 import re
 
-from helpers import check, compile_c, needs_agent, record, run_cases, sonde, try_sonde, write
+from helpers import check, compile_c, needs_agent, output_of, record, run_cases, sonde, try_sonde, write
 
 needs_agent()
 
@@ -47,6 +47,19 @@ def calls():
     old, new = _recorded("1", sensor="--audit"), _recorded("1", "delete", sensor="--audit")
     text = sonde("diff", "--markdown", old, new, status=1)
     check(re.search(r"^```\nnew .*unlink\(.*\n(.*\n)*```\n\Z", text, re.M), text)
+
+
+def builds_without_names(folder):
+    """Frames without names count by library, so these stacks are one; the note says why."""
+    recorded = []
+    for name, count in ("old", "1"), ("new", "3"):
+        (folder / name).mkdir()
+        output_of("strip", "-o", folder / name / "app", _PROGRAM)
+        recorded.append(record([folder / name / "app", count], "--malloc")[0])
+    said = sonde("diff", *recorded)
+    check("note 100 % of the changes are in stacks with functions that have no name" in said, said)
+    check(re.search(r"^ +\+2\.0 KB +1\.0 KB +3\.0 KB  app$", said, re.M), said)
+    check("have no name" not in sonde("diff", _recorded("1"), _recorded("3")), "a note about named functions")
 
 
 def wrong_use():

@@ -28,7 +28,8 @@ static const cli_option_t options[] = {
     {KEY_MAX_GROWTH, "max-growth", "LIMIT",
      "exit 1 if the total grew by more than LIMIT: 5%, or 10M bytes; with --by temporary or "
      "sample, 5% or a number of calls or samples"},
-    {KEY_TOP, "top", "N", "show N functions and stacks (default 10)"},
+    {KEY_TOP, "top", "N",
+     "show N functions and stacks (default 10), or N new sensitive calls (default: all)"},
     {KEY_FULL_NAMES, "full-names", NULL,
      "print whole C++ and Rust names, whatever the width of the terminal"},
     {KEY_MARKDOWN, "markdown", NULL, "print a Markdown table, for a pull request"},
@@ -66,6 +67,7 @@ typedef struct request {
   bool full_names;
   double limit;
   uint32_t top;
+  size_t audit_rows; /* a gate names all new calls unless fewer are asked for */
 } request_t;
 
 static bool by_samples(const request_t *a) { return a->measure == MEASURE_COUNT; }
@@ -204,8 +206,11 @@ static uint64_t rate_of(const request_t *a, const side_t *s) {
   return by_samples(a) ? 0 : s->replay.sample_bytes;
 }
 
+/* The share of changes in stacks without names that a note reports. */
+#define NAMELESS_NOTED 0.1
+
 /* Why the numbers of the two may differ without a change of the program. */
-static void print_notes(const request_t *a, const side_t *sides) {
+static void print_notes(const request_t *a, const diff_t *d, const side_t *sides) {
   bool has[2];
   if (strcmp(exe_of(&sides[0]), exe_of(&sides[1])) != 0)
     printf("note the recordings are of different programs\n");
@@ -231,6 +236,10 @@ static void print_notes(const request_t *a, const side_t *sides) {
   double length = seconds_of(&sides[0]), other = seconds_of(&sides[1]);
   if ((length > 1.5 * other || other > 1.5 * length) && length + other > 1)
     printf("note the recordings differ in length; the numbers are not divided by it\n");
+  if (diff_nameless(d) >= NAMELESS_NOTED)
+    printf("note %.0f %% of the changes are in stacks with functions that have no name; these are "
+           "compared by library\n",
+           100 * diff_nameless(d));
 }
 
 static void print_text(const request_t *a, const diff_t *d, const diff_t *functions,
@@ -239,7 +248,7 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
   pager_start();
   print_side("old", &sides[0]);
   print_side("new", &sides[1]);
-  print_notes(a, sides);
+  print_notes(a, d, sides);
   putchar('\n');
   print_whole(a, d);
   if (!d->count) return;
@@ -276,7 +285,7 @@ static void print_markdown(const request_t *a, const diff_t *d, const diff_t *fu
   printf("**sonde:** ");
   print_whole(a, d);
   putchar('\n');
-  print_notes(a, sides);
+  print_notes(a, d, sides);
   if (!functions->count) return;
   printf("\n| change | old | new | function |\n|---:|---:|---:|---|\n");
   for (size_t i = 0; i < functions->count && i < a->top; i++) {
@@ -403,14 +412,15 @@ static bool is_baseline(const char *path) {
 /* In Markdown, as text of a fixed width. */
 static int compare_audits(const request_t *a, char **paths) {
   if (a->markdown) printf("**sonde:** sensitive calls\n\n```\n");
-  int status = audit_recording_compare(paths[0], paths[1], &a->naming.options);
+  int status =
+      audit_recording_compare(paths[0], paths[1], &a->naming.options, a->audit_rows, a->json);
   if (a->markdown) printf("```\n");
   return status;
 }
 
 int verb_diff(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  request_t request = {.measure = MEASURE_PEAK};
+  request_t request = {.measure = MEASURE_PEAK, .audit_rows = SIZE_MAX};
   const char *wrong;
   long top = 10;
   int key;
@@ -423,6 +433,7 @@ int verb_diff(int argc, char **argv) {
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
+      request.audit_rows = (size_t)top;
       break;
     case KEY_BY:
       request.chosen = true;
@@ -443,7 +454,11 @@ int verb_diff(int argc, char **argv) {
   if (parser.rest_count != 2) return cli_wrong_use(&usage, "takes two recordings");
   if (request.json && request.markdown)
     return cli_wrong_use(&usage, "--json and --markdown exclude each other");
-  if (request.audit || is_baseline(parser.rest[0])) return compare_audits(&request, parser.rest);
+  request.audit |= is_baseline(parser.rest[0]);
+  if (request.audit && request.gate)
+    return cli_wrong_use(&usage,
+                         "--max-growth is for amounts; a new sensitive call exits 1 anyway");
+  if (request.audit) return compare_audits(&request, parser.rest);
   request.top = (uint32_t)top;
   const report_t both = {.full_names = request.full_names, .naming = &request.naming.options};
   side_t sides[2] = {{.report = both}, {.report = both}};

@@ -31,9 +31,11 @@ static void mix(uint64_t key[2], const char *text, size_t size) {
   key[1] = (key[1] + 0x1ff) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static void key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
+/* True if every function has a name. */
+static bool key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
   const frame_name_t *names[DEPTH_MAX];
   const char *nameless = NULL; /* the library of the previous frame, if that has no name */
+  bool named = true;
   int count = frame_names_of_stack(r->names, stack, names, DEPTH_MAX);
   key[0] = 14695981039346656037u;
   key[1] = 1;
@@ -42,11 +44,13 @@ static void key_of(const report_t *r, uint32_t stack, uint64_t key[2]) {
       mix(key, names[i]->function, diff_stable_length(names[i]->function));
       nameless = NULL;
     } else if (!nameless || strcmp(nameless, names[i]->library)) {
+      named = false;
       nameless = names[i]->library;
       mix(key, "?", 1);
       mix(key, nameless, strlen(nameless));
     }
   }
+  return named;
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -79,7 +83,7 @@ static void add_to(diff_t *d, diff_row_t *row, bool old, int64_t weight, int64_t
 bool diff_add(diff_t *d, const report_t *r, bool old, uint32_t stack, int64_t weight,
               int64_t count) {
   uint64_t key[2];
-  key_of(r, stack, key);
+  bool named = key_of(r, stack, key);
   diff_row_t *row = row_of(d, key);
   if (!row) return false;
   if (!row->function) {
@@ -88,6 +92,7 @@ bool diff_add(diff_t *d, const report_t *r, bool old, uint32_t stack, int64_t we
                     : owner->known ? owner->function
                                    : owner->library;
     row->stack = stack;
+    row->nameless = !named;
     row->in_old = old;
   }
   add_to(d, row, old, weight, count);
@@ -115,6 +120,16 @@ void diff_finish(diff_t *d) {
   d->count = kept;
   if (kept) qsort(d->rows, kept, sizeof *d->rows, by_change);
   hash_free(&d->index); /* its rows have moved */
+}
+
+double diff_nameless(const diff_t *d) {
+  double all = 0, nameless = 0;
+  for (size_t i = 0; i < d->count; i++) {
+    double change = (double)size_of_change(&d->rows[i]);
+    all += change;
+    if (d->rows[i].nameless) nameless += change;
+  }
+  return all > 0 ? nameless / all : 0;
 }
 
 void diff_free(diff_t *d) {

@@ -20,6 +20,7 @@ typedef struct diff_row {
   int64_t count_before, count_after;
   uint32_t stack; /* one of its stacks */
   bool in_old;    /* STACK is of the old recording, else of the new */
+  bool nameless;  /* a function of it has no name */
 } diff_row_t;
 
 typedef struct diff {
@@ -39,6 +40,9 @@ bool diff_add(diff_t *diff, const report_t *report, bool old, uint32_t stack, in
 /* Ranks the rows, after the last stack. */
 void diff_finish(diff_t *diff);
 void diff_free(diff_t *diff);
+
+/* The share, from 0 to 1, of all changes that are of stacks with functions without a name. */
+double diff_nameless(const diff_t *diff);
 
 /* Sums the rows by owner into OUT and ranks them. False: out of memory. */
 bool diff_by_function(const diff_t *diff, diff_t *out);

@@ -2,6 +2,8 @@
 #include "cli/common/audit_recording.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -113,32 +115,75 @@ static bool read_known(const char *path, const frame_names_options_t *naming, ba
   return good;
 }
 
-/* Prints one line a new finding, whatever the number of its stacks. */
-static size_t print_new(const audit_recording_t *r, const baseline_t *known) {
-  size_t count = 0;
-  for (size_t i = 0; i < r->findings.count; i++) {
-    const finding_row_t *row = &r->findings.rows[i];
-    bool is_new = !row->allowed && !baseline_has(known, row->fingerprint);
-    for (size_t k = 0; is_new && k < i; k++)
-      is_new = r->findings.rows[k].fingerprint != row->fingerprint;
-    if (!is_new) continue;
-    printf("new  %s  %s(%s)  %s%s%s", row->category->id, finding_function(row), row->arguments,
-           terminal_style(stdout, TERMINAL_BOLD), row->owner,
-           terminal_style(stdout, TERMINAL_PLAIN));
-    if (row->site) printf(", %s", row->site->function);
-    printf("\n");
-    count++;
-  }
-  return count;
+static void print_row(const finding_row_t *row) {
+  printf("new  %s  %s(%s)  %s%s%s", row->category->id, finding_function(row), row->arguments,
+         terminal_style(stdout, TERMINAL_BOLD), row->owner, terminal_style(stdout, TERMINAL_PLAIN));
+  if (row->site) printf(", %s", row->site->function);
+  printf("\n");
 }
 
-int audit_recording_compare(const char *old, const char *new, const frame_names_options_t *naming) {
+static json_object *row_json(const finding_row_t *row) {
+  char fingerprint[17];
+  json_object *o = json_new_object();
+  snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
+  json_add_text(o, "category", row->category->id);
+  json_add_text(o, "level", policy_level_word(row->category->level));
+  json_add_text(o, "function", finding_function(row));
+  json_add_text(o, "arguments", row->arguments);
+  json_add_text(o, "owner", row->owner);
+  if (row->site) json_add_text(o, "site", row->site->function);
+  json_add_text(o, "fingerprint", fingerprint);
+  return o;
+}
+
+/* The rows that are new: one a fingerprint, whatever the number of its stacks. Allocated; NULL: out
+ * of memory. */
+static const finding_row_t **find_new(const findings_t *f, const baseline_t *known, size_t *count) {
+  const finding_row_t **rows = calloc(f->count + 1, sizeof *rows);
+  *count = 0;
+  for (size_t i = 0; rows && i < f->count; i++) {
+    const finding_row_t *row = &f->rows[i];
+    bool is_new = !row->allowed && !baseline_has(known, row->fingerprint);
+    for (size_t k = 0; is_new && k < *count; k++)
+      is_new = rows[k]->fingerprint != row->fingerprint;
+    if (is_new) rows[(*count)++] = row;
+  }
+  return rows;
+}
+
+static void print_text(const finding_row_t **rows, size_t count, size_t most) {
+  for (size_t i = 0; i < count && i < most; i++)
+    print_row(rows[i]);
+  if (count > most) report_more(count - most, "new findings", stdout);
+}
+
+static void print_json(const finding_row_t **rows, size_t count, size_t most) {
+  json_object *o = json_new_object(), *list = json_new_array();
+  for (size_t i = 0; i < count && i < most; i++)
+    json_append(list, row_json(rows[i]));
+  json_add_text(o, "by", "audit");
+  json_add_count(o, "new_findings", count);
+  json_add(o, "findings", list);
+  printf("%s\n", json_print(o, JSON_STYLE));
+  json_object_put(o);
+}
+
+static int compare(const findings_t *f, const baseline_t *known, size_t most, bool json) {
+  size_t count;
+  const finding_row_t **rows = find_new(f, known, &count);
+  if (!rows) return message_fail("out of memory");
+  (json ? print_json : print_text)(rows, count, most);
+  free(rows);
+  return count ? CLI_FINDING : CLI_DONE;
+}
+
+int audit_recording_compare(const char *old, const char *new, const frame_names_options_t *naming,
+                            size_t most, bool json) {
   audit_recording_t r;
   baseline_t known = {0};
   int status = CLI_FAILED;
   if (!read_known(old, naming, &known)) return CLI_FAILED;
-  if (audit_recording_open(&r, new, naming, 0))
-    status = print_new(&r, &known) ? CLI_FINDING : CLI_DONE;
+  if (audit_recording_open(&r, new, naming, 0)) status = compare(&r.findings, &known, most, json);
   audit_recording_close(&r);
   baseline_free(&known);
   return status;

@@ -27,8 +27,10 @@ int audit_recording_export(const char *path, const frame_names_options_t *naming
                            const char *format, const char *baseline, FILE *out);
 bool audit_recording_has_format(const char *format);
 
-/* Prints the findings of the recording NEW that OLD, a baseline or a recording, does not have.
- * Returns an exit status: CLI_FINDING if any of them is not allowed. */
-int audit_recording_compare(const char *old, const char *new, const frame_names_options_t *naming);
+/* Prints the findings of the recording NEW that OLD, a baseline or a recording, does not have, at
+ * most MOST as text, or as JSON. Returns an exit status: CLI_FINDING if any of them is not allowed.
+ */
+int audit_recording_compare(const char *old, const char *new, const frame_names_options_t *naming,
+                            size_t most, bool json);
 
 #endif

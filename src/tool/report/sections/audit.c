@@ -292,8 +292,11 @@ static json_object *make_json(const report_t *r, void *state) {
     o = json_new_object();
     json_add_number(o, "calls", (int64_t)audited_calls(all));
     json_add_number(o, "damaged", (int64_t)damaged);
-    for (size_t i = 0; i < f.count; i++)
-      json_append(rows, row_json(all, &f.rows[i]));
+    for (size_t i = 0, of_category = 0; i < f.count; i++) {
+      of_category = i && finding_same_category(&f.rows[i], &f.rows[i - 1]) ? of_category + 1 : 0;
+      if (r->all || !r->top_given || of_category < r->top)
+        json_append(rows, row_json(all, &f.rows[i]));
+    }
     json_add(o, "findings", rows);
     add_rest(&all->programs[all->count - 1], o);
     if (all->count > 1) json_add(o, "programs", programs_json(all));
