@@ -14,7 +14,7 @@ import time
 
 from helpers import (
     SEED, SONDE, compile_c, fresh, needs, needs_agent, record, run_cases, second_reader, sonde, start_record,
-    write)
+    try_sonde, until, write)
 from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
 
 needs_agent()
@@ -278,6 +278,35 @@ def a_recording_that_becomes_large_is_told_of():
     path, done = record_trace(program, text=True)
     assert done.returncode == 0 and "keeps the newest events" in done.stderr, done
     os.unlink(path)
+
+
+def it_is_switched_while_the_program_only_computes():
+    """No thread passes through the agent by itself."""
+    source = """#include <stdio.h>
+      #include <unistd.h>
+      __attribute__((noinline)) unsigned long step(unsigned long x) {
+        for (volatile int i = 0; i < 1000; i++) x = x * 3 + (unsigned)i;
+        return x;
+      }
+      int main(void) {
+        unsigned long x = 1;
+        printf("%d\\n", getpid());
+        fflush(stdout);
+        for (;;) x = step(x);
+      }"""
+    program = compile_c(write(source, ".c"), "-O2")
+    path, running = start_record([program], f"--trace={os.path.basename(program)}!step", stdout=subprocess.PIPE)
+    pid = running.stdout.readline().decode().strip()
+    try:
+        for word in "trace=off", "trace=on", "trace=off", "trace=on":
+            done = try_sonde("ctl", pid, word)
+            assert done.returncode == 0 and not done.stderr, (word, done)
+            assert "noticed yes" in sonde("ctl", pid, "status"), word
+        begun = trace_of(path)["trace"]["calls"]
+        until(lambda: trace_of(path)["trace"]["calls"] > begun + 1000, "calls are traced again")
+    finally:
+        os.kill(int(pid), 15)
+        running.communicate(timeout=150)
 
 
 def it_is_switched_while_the_program_runs():

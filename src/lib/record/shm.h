@@ -84,11 +84,13 @@ typedef struct shm_control {
   shm_life_t life;
 
   /* ---- written by the program ---- */
-  uint32_t exec_index;  /* programs that have started to record here */
-  uint32_t own_pid;     /* of the program, as it sees itself: in another pid namespace not `pid` */
-  uint32_t stop_reason; /* record_stop_t; in a gap, its reason */
-  uint64_t file_end;    /* offset of the next chunk */
-  uint64_t ring_at;     /* bytes of the ring allocated so far, in total: shm_reserve */
+  uint32_t exec_index;   /* programs that have started to record here */
+  uint32_t own_pid;      /* of the program, as it sees itself: in another pid namespace not `pid` */
+  uint32_t request_seen; /* the last `request` that the program acted on */
+  uint32_t takes_signals; /* 1: a signal of the recorder makes the program read `request` */
+  uint32_t stop_reason;   /* record_stop_t; in a gap, its reason */
+  uint64_t file_end;      /* offset of the next chunk */
+  uint64_t ring_at;       /* bytes of the ring allocated so far, in total: shm_reserve */
   uint64_t lost_events, lost_stacks, lost_definitions;
   /* Gaps (see below): their number, the reason of the last one, the total time of those that
    * have ended; the start of the last one and the time of the next attempt to write. */

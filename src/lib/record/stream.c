@@ -166,7 +166,9 @@ void writer_poll(shm_control_t *c) {
   writer_global_t *g = writer_global;
   uint32_t wanted = load_acquire(&c->request), seen = load_relaxed(&g->requests_seen);
   if (LIKELY(wanted == seen) || !writer_on_request) return;
-  if (cas_acq_rel(&g->requests_seen, &seen, wanted)) writer_on_request(c);
+  if (!cas_acq_rel(&g->requests_seen, &seen, wanted)) return;
+  writer_on_request(c);
+  store_release(&c->request_seen, wanted);
 }
 
 void writer_lost_event(shm_control_t *control) { add_relaxed(&control->lost_events, 1); }

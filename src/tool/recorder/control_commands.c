@@ -2,6 +2,7 @@
  *
  * The commands of the control socket, except `leaks` (control_leaks.c).
  */
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -12,9 +13,12 @@
 #include "attach/change.h"
 #include "base/message.h"
 #include "base/parse.h"
+#include "os/os.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
 #include "recorder/monitor/outside/attached.h"
+#include "recorder/monitor/signal_state.h"
+#include "recorder/monitor/thread_file.h"
 #include "recorder/process_facts.h"
 #include "recorder/processes.h"
 #include "record/settings.h"
@@ -73,6 +77,45 @@ static void print_sampler(const shm_control_t *s, FILE *reply) {
     fprintf(reply, "sample off\n");
 }
 
+/* ---- new settings ------------------------------------------------------------------------- */
+
+static bool is_noticed(const shm_control_t *s) {
+  return load_relaxed(&s->from_outside) ||
+         load_acquire(&s->request_seen) == load_relaxed(&s->request);
+}
+
+/* A signal interrupts no call of a thread that runs. */
+static bool can_notify(const control_t *c, pid_t tid) {
+  char text[1024];
+  os_thread_t about;
+  signal_state_t signals;
+  return tid > 0 && thread_file_read(-1, c->pid, tid, "stat", text, sizeof text) &&
+         os_parse_thread(text, &about) == 0 && about.state == 'R' &&
+         signal_state_read(c->pid, tid, &signals) && !signals.is_blocked && signals.is_caught;
+}
+
+/* The program reads settings when it passes through the agent. A thread that only computes does so
+ * in the handler of a signal. */
+static void notify_program(const control_t *c) {
+  char path[40];
+  if (is_noticed(c->recording->control) || !load_acquire(&c->recording->control->takes_signals))
+    return;
+  snprintf(path, sizeof path, "/proc/%d/task", (int)c->pid);
+  DIR *tasks = opendir(path);
+  bool done = false;
+  for (struct dirent *e; tasks && !done && (e = readdir(tasks));) {
+    pid_t tid = (pid_t)atoi(e->d_name);
+    done = can_notify(c, tid) && os_signal_process(c->pid, tid) == 0;
+  }
+  if (tasks) closedir(tasks);
+}
+
+/* `sonde ctl` asks again until the program has noticed, so the program is notified again. */
+static void print_noticed(const control_t *c, FILE *reply) {
+  notify_program(c);
+  fprintf(reply, "noticed %s\n", is_noticed(c->recording->control) ? "yes" : "no");
+}
+
 bool control_status(control_t *c, const char *argument, FILE *reply) {
   (void)argument;
   char text[40];
@@ -82,6 +125,7 @@ bool control_status(control_t *c, const char *argument, FILE *reply) {
   fprintf(reply, "malloc %s\n", control_malloc_text(load_relaxed(&s->mode), s->sample_bytes, text));
   print_sampler(s, reply);
   fprintf(reply, "trace %s\n", load_relaxed(&s->trace_generation) & 1 ? "on" : "off");
+  print_noticed(c, reply);
   fprintf(reply, "bytes %" PRIu64 "\nprograms %" PRIu32 "\n", load_relaxed(&s->file_end),
           load_relaxed(&s->exec_index));
   fprintf(reply, "lost_events %" PRIu64 "\nlost_stacks %" PRIu64 "\nunknown_frees %" PRIu64 "\n",
@@ -124,6 +168,7 @@ bool control_sample(control_t *c, const char *argument, FILE *reply) {
   if (!switch_mode(c, SENSOR_MODE_sample, off ? 0 : SENSOR_MODE_sample, s->sample_bytes, reply))
     return false;
   __atomic_fetch_add(&s->request, 1, __ATOMIC_ACQ_REL);
+  notify_program(c);
   print_sampler(s, reply);
   return true;
 }
@@ -139,6 +184,7 @@ bool control_trace(control_t *c, const char *argument, FILE *reply) {
                    c->recording->control->sample_bytes, reply))
     return false;
   recording_set_tracing(c->recording, on);
+  notify_program(c);
   fprintf(reply, "trace %s\n", argument);
   return true;
 }

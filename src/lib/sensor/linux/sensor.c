@@ -20,10 +20,12 @@ static const sensor_t *const sensors[] = {
 
 static bool takes_requests;
 
-/* The recorder's requests arrive by one signal; each sensor looks for its own in shared memory. */
+/* The recorder's requests arrive by one signal; each sensor looks for its own in shared memory. A
+ * program that only computes learns of a new setting here alone. */
 static void on_request(const void *ucontext) {
   if (sensor_is_silenced()) return;
   EACH_SENSOR(on_request, (void *)(uintptr_t)ucontext);
+  if (writer_control()) writer_poll(writer_control());
 }
 
 static void reconfigure(shm_control_t *control) {
@@ -39,10 +41,20 @@ bool sensor_is_silenced(void) {
 
 bool sensor_takes_requests(void) { return takes_requests; }
 
+static void announce_requests(void) {
+  shm_control_t *control = writer_control();
+  if (control) store_release(&control->takes_signals, (uint32_t)takes_requests);
+}
+
+static void prepare_requests(void) {
+  takes_requests = os_signal_prepare_for_others(on_request) == 0;
+  announce_requests();
+}
+
 void sensor_start(void) {
   shm_control_t *control = writer_control();
 #if !defined(SONDE_ATTACHED)
-  takes_requests = os_signal_prepare_for_others(on_request) == 0;
+  prepare_requests();
 #endif
   writer_on_request = reconfigure;
   EACH_SENSOR(start, control);
@@ -51,14 +63,19 @@ void sensor_start(void) {
 void sensor_hook(void) { EACH_SENSOR(hook, writer_control()); }
 void sensor_fork(bool now) { EACH_SENSOR(fork, now); }
 void sensor_after_fork(void) { EACH_SENSOR(after_fork); }
-void sensor_restart(void) { EACH_SENSOR(restart, writer_control()); }
+
+void sensor_restart(void) {
+  announce_requests();
+  EACH_SENSOR(restart, writer_control());
+}
+
 /* Where a handler cannot return, no signal of sonde may be delivered. */
 void sensor_limit(uint32_t effects) {
   EACH_SENSOR(limit, effects);
   if (effects & SECCOMP_STOPS_TICKS)
     os_signal_retire();
   else if (takes_requests)
-    takes_requests = os_signal_prepare_for_others(on_request) == 0;
+    prepare_requests();
 }
 
 void sensor_leave(void) { EACH_SENSOR(leave, writer_control()); }

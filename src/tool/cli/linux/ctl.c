@@ -4,11 +4,14 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/message.h"
 #include "cli/cli.h"
 #include "recorder/control.h"
 #include "cli/verbs.h"
+
+enum { NOTICED_LOOKS = 50 }; /* for a second */
 
 static const cli_usage_t usage = {
     .verb = "ctl",
@@ -19,8 +22,7 @@ static const cli_usage_t usage = {
              "observes. Commands:\n"
              "  status         show what is recorded, how much, and what was lost\n"
              "  malloc=MODE    record all, malloc, vm, live, livevm, sample:BYTES or off\n"
-             "  sample=HZ      sample running threads; off: stop. In effect when the\n"
-             "                 program next allocates or starts a thread\n"
+             "  sample=HZ      sample running threads; off: stop\n"
              "  trace=on|off   record calls, see --trace in 'sonde help record'\n"
              "  snapshot       write the live blocks, in the modes live and livevm\n"
              "  mark NAME      add a marker with the current time\n"
@@ -59,6 +61,26 @@ static int record(int argc, char **argv) {
   return status;
 }
 
+static bool has_noticed(pid_t pid) {
+  char *reply = NULL;
+  bool failed = false;
+  int status = control_request(pid, "status", &reply, &failed);
+  bool noticed = status < 0 || failed || !strstr(reply, "\nnoticed no\n"); /* or it has ended */
+  free(reply);
+  return noticed;
+}
+
+/* The program reads these settings by itself. */
+static void wait_until_noticed(pid_t pid, const char *command) {
+  const struct timespec moment = {.tv_nsec = 20000000};
+  if (strncmp(command, "trace=", 6) && strncmp(command, "sample=", 7)) return;
+  for (int i = 0; i < NOTICED_LOOKS; i++) {
+    if (has_noticed(pid)) return;
+    nanosleep(&moment, NULL);
+  }
+  message_note("the program has not noticed yet; it does when one of its threads runs");
+}
+
 int verb_ctl(int argc, char **argv) {
   if (argc > 2 && !strcmp(argv[2], "record")) return record(argc, argv);
   cli_parser_t parser = cli_parser(&usage, argc, argv);
@@ -81,6 +103,7 @@ int verb_ctl(int argc, char **argv) {
     (void)message_fail("%s", reply);
   else
     fputs(reply, stdout);
+  if (!failed) wait_until_noticed((pid_t)pid, line);
   free(reply);
   return failed ? CLI_FAILED : CLI_DONE;
 }
