@@ -8,12 +8,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/terminal.h"
 #include "report/json.h"
+
+/* Cells between two steps of the progress bar. */
+enum { PROGRESS_CELLS = 8192 };
 
 typedef struct writer {
   const page_source_t *source;
   page_names_t names;
   page_stream_t *out;
+  terminal_progress_t progress;
+  uint64_t cells; /* of columns, written so far */
 } writer_t;
 
 /* ---- columns ------------------------------------------------------------------------------ */
@@ -29,6 +35,7 @@ static void put_column(writer_t *w, const char *name, size_t count, cell_t *cell
   for (size_t i = 0; i < count; i++) {
     if (i) page_put(w->out, ",");
     page_put_number(w->out, cell(w, context, i));
+    if (++w->cells % PROGRESS_CELLS == 0) terminal_progress_step(&w->progress, w->cells);
   }
   page_put(w->out, "]");
 }
@@ -53,6 +60,7 @@ static void next_column(writer_t *w, const char *name, size_t count, cell_t *cel
   page_put(w->out, name);
   page_put(w->out, "\":");
   page_put_number(w->out, cell(w, context, 0));
+  w->cells += count;
 }
 
 /* ---- rows --------------------------------------------------------------------------------- */
@@ -329,9 +337,19 @@ static void put_stall_stacks(writer_t *w, const stall_groups_t *groups) {
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
+/* The cells of the large tables. */
+static uint64_t count_cells(const page_source_t *s) {
+  enum { SAMPLE_COLUMNS = 4, WAIT_COLUMNS = 6, QUEUED_COLUMNS = 5, BLOCK_COLUMNS = 7, TOTALS = 8 };
+  const page_events_t *e = s->events;
+  return SAMPLE_COLUMNS * e->samples.count + WAIT_COLUMNS * e->waits.count +
+         QUEUED_COLUMNS * e->queued.count + BLOCK_COLUMNS * s->blocks->rows.count +
+         TOTALS * s->report->replay->stack_count;
+}
+
 bool page_data_write(const page_source_t *s, page_stream_t *out) {
   writer_t w = {.source = s, .names = {.report = s->report}, .out = out};
   page_names_start(&w.names);
+  terminal_progress_start(&w.progress, "writing the page", count_cells(s));
   page_put(out, "{\"version\":1,\"report\":");
   page_put(out, json_print(s->sections, JSON_STYLE));
   put_samples(&w, &s->events->samples);
@@ -348,6 +366,7 @@ bool page_data_write(const page_source_t *s, page_stream_t *out) {
   page_put(out, ",");
   page_names_write(&w.names, out);
   page_put(out, "}");
+  terminal_progress_end(&w.progress);
   bool good = !w.names.failed;
   page_names_free(&w.names);
   return good;
