@@ -4,7 +4,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { Data } from "./data";
 import { Head } from "./head";
-import { compile, Filter, Range, WHOLE } from "./model";
+import { compile, Filter, Range, resources, WHOLE } from "./model";
 import { ViewProps } from "./names";
 import { Timeline } from "./timeline";
 import { AuditView } from "./view_audit";
@@ -14,6 +14,7 @@ import { CrashView } from "./view_crash";
 import { DiffView } from "./view_diff";
 import { MemoryView } from "./view_memory";
 import { StallsView } from "./view_stalls";
+import { UsageView } from "./view_usage";
 import { WaitsView } from "./view_waits";
 
 const TITLES = {
@@ -25,6 +26,7 @@ const TITLES = {
   stalls: "Stalls",
   calls: "Calls",
   audit: "Audit",
+  resources: "Resources",
 } as const;
 type View = keyof typeof TITLES;
 
@@ -35,6 +37,7 @@ function viewsOf(data: Data, old: Data | undefined): View[] {
     crash: Boolean(report.crash?.signal),
     cpu: raw.samples.from.length > 0,
     memory: raw.block_totals.stack.length > 0,
+    resources: resources(data, WHOLE).length > 0,
     waits: raw.waits.from.length > 0,
     stalls: (report.stalls?.stalls?.length ?? 0) > 0,
     calls: (report.trace?.calls ?? 0) > 0,
@@ -168,6 +171,7 @@ export function App({ data, old, facts, licences }: Props) {
               {view === "diff" && old && <DiffView {...shared} old={old} />}
               {view === "cpu" && <CpuView {...shared} filter={filter} />}
               {view === "memory" && <MemoryView {...shared} filter={filter} moment={moment} />}
+              {view === "resources" && <UsageView data={data} filter={filter} />}
               {view === "waits" && <WaitsView {...shared} filter={filter} />}
               {view === "stalls" && <StallsView {...shared} filter={filter} />}
               {view === "calls" && <CallsView {...shared} />}

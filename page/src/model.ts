@@ -415,6 +415,61 @@ export function waitSums(data: Data, filter: Filter): WaitSum[] {
   return kept.sort((a, b) => b.ns - a.ns);
 }
 
+// ---- resources ---------------------------------------------------------------------------------
+
+type Unit = "bytes" | "ns" | "";
+
+/** Key, name, unit, and whether it is a level: others only grow. */
+const RESOURCES: [string, string, Unit, boolean][] = [
+  ["rss_bytes", "resident memory", "bytes", true],
+  ["anonymous_bytes", "resident memory, not from files", "bytes", true],
+  ["swap_bytes", "swap", "bytes", true],
+  ["descriptors", "descriptors", "", true],
+  ["threads", "threads", "", true],
+  ["user_ns", "user CPU time", "ns", false],
+  ["system_ns", "system CPU time", "ns", false],
+  ["minor_faults", "minor page faults", "", false],
+  ["major_faults", "major page faults", "", false],
+  ["voluntary_switches", "waits", "", false],
+  ["involuntary_switches", "preemptions", "", false],
+];
+
+export interface Resource {
+  key: string;
+  name: string;
+  unit: Unit;
+  isLevel: boolean;
+  first: number;
+  last: number;
+  peak: number;
+  points: { ns: number; value: number }[]; // inside the range
+}
+
+/** What was read of the process in the range: the values that held at its ends, and the largest. */
+export function resources(data: Data, range: Range): Resource[] {
+  const rows: Resource[] = [];
+  for (const [key, name, unit, isLevel] of RESOURCES) {
+    const series = data.report.usage?.[key];
+    if (!series?.peak) continue;
+    const points: [number, number][] = series.points ?? [];
+    const row = { key, name, unit, isLevel, points: [] as Resource["points"] };
+    let { first, last, peak } = series;
+    /* The kernel knows the largest resident memory between readings, too. */
+    if (key === "rss_bytes") peak = Math.max(peak, data.report.usage.peak_rss_bytes?.peak ?? 0);
+    if (!isWhole(range)) last = points[0]?.[1] ?? first;
+    if (!isWhole(range)) first = peak = last;
+    for (const [ns, value] of points) {
+      if (ns >= range.from && ns < range.to) row.points.push({ ns, value });
+      if (isWhole(range) || ns >= range.to) continue;
+      if (ns < range.from) first = peak = value;
+      peak = Math.max(peak, value);
+      last = value;
+    }
+    rows.push({ ...row, first, last, peak });
+  }
+  return rows;
+}
+
 // ---- search ------------------------------------------------------------------------------------
 
 /** null: the text is no regular expression. */

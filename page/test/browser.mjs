@@ -67,6 +67,7 @@ const checks = {
       await tab(page, "audit");
       equal(number(await page.textContent("#audit-count")), report.audit.findings.length, "audit");
     }
+    if (report.usage?.rss_bytes) await resourceFigures(page);
     equal(
       await page.$$eval(".why > li > p:first-child", (all) => all.map((p) => p.textContent)),
       report.why.findings.map((f) => f.sentence),
@@ -107,6 +108,18 @@ const checks = {
       const allocated = Number(await page.getAttribute("#memory-bytes", "data-bytes"));
       check(kept <= allocated, "more is live than was allocated in the range");
       check(allocated < report.malloc.allocated.bytes, "a range has fewer bytes");
+    }
+    await page.click('button:text-is("Select all")');
+    await to.fill(middle);
+    await to.blur();
+    const before = await usedResources(page);
+    await page.click('button:text-is("Select all")');
+    await from.fill(middle);
+    await from.blur();
+    const after = await usedResources(page);
+    for (const [key, { first, last, peak }] of Object.entries(after)) {
+      equal(first, before[key].last, `${key} at the middle`);
+      check(peak <= report.usage[key].peak && peak >= Math.max(first, last), `peak of ${key}`);
     }
     await page.click('button:text-is("Zoom in")');
     await page.click('button:text-is("Zoom out")');
@@ -232,6 +245,18 @@ const checks = {
   },
 };
 
+/** By key: what is shown of the range. */
+async function usedResources(page) {
+  await tab(page, "resources");
+  const shown = await page.$$eval("#panel [data-key]", (all) => all.map((e) => ({ ...e.dataset })));
+  return Object.fromEntries(
+    shown.map(({ key, ...values }) => [
+      key,
+      Object.fromEntries(Object.entries(values).map(([name, text]) => [name, Number(text)])),
+    ]),
+  );
+}
+
 async function eachForm(page, content) {
   for (const name of await page.$$eval("[role=tab]", (all) => all.map((t) => t.id.slice(4)))) {
     await tab(page, name);
@@ -294,6 +319,21 @@ async function memoryFigures(page) {
   for (const f of malloc.functions)
     if (f.peak.bytes)
       equal(shown.get(f.function), f.peak.blocks, `blocks of ${f.function} at the peak`);
+}
+
+async function resourceFigures(page) {
+  const used = await usedResources(page);
+  check(used.rss_bytes && used.minor_faults && used.descriptors, "the resources are shown");
+  for (const [key, shown] of Object.entries(used))
+    for (const which of ["first", "last", "peak"])
+      equal(shown[which], usedValue(key, which), `${which} of ${key}`);
+}
+
+/** The kernel's own peak of resident memory is that of the report, too. */
+function usedValue(key, which) {
+  const { usage } = report;
+  if (key !== "rss_bytes" || which !== "peak") return usage[key][which];
+  return Math.max(usage.rss_bytes.peak, usage.peak_rss_bytes?.peak ?? 0);
 }
 
 async function waitFigures(page) {

@@ -16,6 +16,7 @@ import {
   matches,
   memoryAmounts,
   mergedTree,
+  resources,
   timeTree,
   total,
   waitSums,
@@ -112,6 +113,26 @@ test("one number stands for a column of equal ones", async () => {
   assert.deepEqual(read.raw.samples.samples, [3, 3, 3, 3]);
   assert.equal(read.raw.samples.unit_ns, 1000);
   assert.deepEqual(read.samples, data.samples);
+});
+
+test("resources have the values at the ends of the range", () => {
+  const used = recording();
+  const points = [
+    [0, 5],
+    [100, 9],
+    [200, 7],
+  ];
+  used.report.usage = {
+    rss_bytes: { first: 5, last: 7, peak: 10, points },
+    peak_rss_bytes: { first: 5, last: 11, peak: 11, points: [[0, 5]] },
+    swap_bytes: { first: 0, last: 0, peak: 0, points: [[0, 0]] },
+  };
+  const rows = (range: { from: number; to: number }) =>
+    resources(used, range).map((r) => [r.key, r.first, r.last, r.peak, r.points.length]);
+  assert.deepEqual(rows(WHOLE), [["rss_bytes", 5, 7, 11, 3]]);
+  assert.deepEqual(rows({ from: 50, to: 150 }), [["rss_bytes", 5, 9, 9, 1]]);
+  assert.deepEqual(rows({ from: 120, to: 180 }), [["rss_bytes", 9, 9, 9, 0]]);
+  assert.deepEqual(rows({ from: 150, to: Infinity }), [["rss_bytes", 9, 7, 9, 1]]);
 });
 
 test("functions count once a stack, at all of their lines", () => {
