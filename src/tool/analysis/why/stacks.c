@@ -81,7 +81,7 @@ const why_function_t *why_callee(const why_stack_t *s) {
 bool why_is_any(const char *name, const char *const *names) {
   name += strspn(name, "_");
   for (; *names; names++)
-    if (!strcmp(name, *names)) return true;
+    if (*name == **names && !strcmp(name, *names)) return true;
   return false;
 }
 
