@@ -13,9 +13,11 @@
 #include "os/os.h"
 
 #define CHAIN_MAX 1024u
-/* Powers of two: the places of frames in a chain by their addresses, and known innermost frames. */
-#define PLACES 256u
-#define TOPS   64u
+/* Powers of two: the places of frames in a chain by their addresses, known innermost frames, and
+ * the last merged stacks. */
+#define PLACES  256u
+#define TOPS    256u
+#define RECENTS 1024u
 /* Deeper stacks are truncated, which capture_with_python does. */
 #define DEPTH_MAX (STACK_OUTER + STACK_INNER)
 
@@ -23,8 +25,10 @@
 typedef struct link {
   /* the second word is the code object, or with lines the instruction */
   uint64_t frame, caller, second, third;
+  /* of code objects, when it was added */
+  uint64_t deaths;
   /* the frame in a node, 0 if it is not shown; the nodes of the chain from its caller and from here
-   * outward */
+   * outward, 0 while the link is being changed */
   uint32_t shown, outer, node;
   /* from here outward: calls of the evaluator, and frames that are shown */
   uint16_t calls, frames;
@@ -38,12 +42,19 @@ typedef struct top {
   uint32_t node;
 } top_t;
 
+/* The id of a merged stack, so that most events need not look into the table of all. */
+typedef struct recent {
+  uint64_t pair;
+  uint32_t id;
+} recent_t;
+
 /* The last chain of a thread, outermost first. */
 struct python_chain_cache {
   uint32_t count;
   uint16_t places[PLACES];
   uint64_t deaths;
   top_t tops[TOPS];
+  recent_t recents[RECENTS];
   link_t links[CHAIN_MAX];
   uint64_t fresh[CHAIN_MAX];
 };
@@ -129,15 +140,24 @@ static READS_STACK uint32_t shown_of_frame(uint64_t frame) {
   return id | bits;
 }
 
+/* Whether FRAME is shown as LINK is, which may be of another frame: no code object has died since.
+ */
+static READS_STACK bool is_shown_as(const chain_cache_t *c, const link_t *link, uint64_t frame) {
+  return link->node && link->deaths == c->deaths &&
+         word_at(frame + python.second) == link->second &&
+         !((word_at(frame + python.third) ^ link->third) & python.third_mask);
+}
+
 static bool has_frame(uint32_t shown) { return shown & ~(STACK_IN_CHAIN | STACK_OF_CALL); }
 
 /* Adds FRAME as the innermost link. A handler may jump out of here, so `count` covers finished
  * links only. */
 static READS_STACK bool add_link(chain_cache_t *c, uint64_t frame) {
   static const link_t none;
-  uint32_t i = c->count, shown = shown_of_frame(frame);
+  uint32_t i = c->count;
   const link_t *outer = i ? &c->links[i - 1] : &none;
   link_t *link = &c->links[i];
+  uint32_t shown = is_shown_as(c, link, frame) ? link->shown : shown_of_frame(frame);
   if (shown == UINT32_MAX) return false;
   uint32_t node = outer->node;
   if (shown && link->shown == shown && link->outer == outer->node && link->node)
@@ -145,15 +165,19 @@ static READS_STACK bool add_link(chain_cache_t *c, uint64_t frame) {
   else if (shown)
     node = stack_table_child(outer->node, shown);
   if (!node || node == STACK_TABLE_FULL) return false;
-  *link = (link_t){.frame = frame,
-                   .caller = word_at(frame + python.caller),
-                   .second = word_at(frame + python.second),
-                   .third = word_at(frame + python.third),
-                   .shown = shown,
-                   .outer = outer->node,
-                   .node = node,
-                   .calls = (uint16_t)(outer->calls + !!(shown & STACK_OF_CALL)),
-                   .frames = (uint16_t)(outer->frames + has_frame(shown))};
+  link->node = 0;
+  signal_fence();
+  link->frame = frame;
+  link->caller = word_at(frame + python.caller);
+  link->second = word_at(frame + python.second);
+  link->third = word_at(frame + python.third);
+  link->deaths = c->deaths;
+  link->shown = shown;
+  link->outer = outer->node;
+  link->calls = (uint16_t)(outer->calls + !!(shown & STACK_OF_CALL));
+  link->frames = (uint16_t)(outer->frames + has_frame(shown));
+  signal_fence();
+  link->node = node;
   *place_of(c, frame) = (uint16_t)i;
   signal_fence();
   c->count = i + 1;
@@ -264,21 +288,55 @@ static ALWAYS_INLINE READS_STACK bool find_top(uint64_t *top) {
 /* ---- the stack --------------------------------------------------------------------------------
  */
 
+static uint64_t pair_of(uint32_t native, uint32_t chain) { return (uint64_t)native << 32 | chain; }
+
+/* Whether NATIVE has as many calls of the evaluator as the chain of LINK. */
+static bool fits(uint32_t native, const link_t *link) {
+  uint32_t shape = python_shape(native);
+  return shape && !(shape & SHAPE_HAS_SIGNAL) && link->calls == shape_calls(shape) &&
+         link->frames + shape_frames(shape) <= DEPTH_MAX;
+}
+
+/* The id of a pair that is not the last one of its place. If NATIVE is new, the pair is. A pair
+ * with an id fits. A handler may jump out of here. */
+static NOINLINE uint32_t learn_recent(recent_t *recent, uint32_t native, uint32_t chain,
+                                      const link_t *link, bool is_new) {
+  uint32_t id = is_new ? 0 : python_merged_find(native, chain);
+  if (!id && fits(native, link)) id = python_merged_add(native, chain);
+  if (!id) return 0;
+  recent->pair = 0;
+  signal_fence();
+  recent->id = id;
+  signal_fence();
+  recent->pair = pair_of(native, chain);
+  return id;
+}
+
+/* Whether the frames of a thread in NATIVE may be read: no handler interrupted the evaluator. */
+static NOINLINE bool learn_shape(uint32_t native) {
+  uint32_t shape = python_shape(native);
+  if (!shape || shape & SHAPE_HAS_SIGNAL) return false;
+  python_shape_note(native);
+  return true;
+}
+
 /* The merged stack; 0: capture_with_python must tell. */
 static ALWAYS_INLINE READS_STACK uint32_t find_merged(capture_thread_t *self, uint32_t native) {
   uint64_t top;
   if (UNLIKELY(!find_top(&top))) return 0;
   if (!top) return native;
-  uint32_t shape = python_shape(native);
+  bool is_new = UNLIKELY(!python_shape_is_noted(native));
   chain_cache_t *c = self->python;
-  if (UNLIKELY(!shape || shape & SHAPE_HAS_SIGNAL)) return 0;
+  if (is_new && !learn_shape(native)) return 0;
   if (UNLIKELY(!c) && !(c = make_chain(self))) return 0;
   const link_t *link = find_chain(c, top);
-  if (UNLIKELY(!link || link->calls != shape_calls(shape) ||
-               link->frames + shape_frames(shape) > DEPTH_MAX))
-    return 0;
+  if (UNLIKELY(!link)) return 0;
   uint32_t chain = chain_with_line(c, link);
-  return LIKELY(chain) ? python_merged_id(native, chain) : 0;
+  if (UNLIKELY(!chain)) return 0;
+  uint64_t pair = pair_of(native, chain);
+  recent_t *recent = &c->recents[leveled_hash(pair) / (UINT64_MAX / RECENTS + 1)];
+  return LIKELY(recent->pair == pair) ? recent->id
+                                      : learn_recent(recent, native, chain, link, is_new);
 }
 
 static int event_stack_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {

@@ -31,10 +31,12 @@
  * interpreter ends, which _PyRuntime says; then, and in programs with several interpreters,
  * capture_with_python is called.
  *
- * Cost of a known stack, besides its native part: see docs/python.md. Programs without Python pay
+ * Cost: a known stack reads one or two cache lines of each Python frame, one of what is remembered
+ * of it, and a few lines of tables. ./run bench record measures it. Programs without Python pay
  * nothing: events call through a pointer that they have not changed.
  *
- * Memory: 56 bytes of a thread for each Python frame of its deepest stack, at most 1,024.
+ * Memory of a thread: 24 KB, and 64 bytes for each Python frame of its deepest stack, at most
+ * 1,024.
  *
  * Threads: a chain is its thread's, and used while the thread's state is busy
  * (capture/thread_state.h); the tables are shared and lock-free. Async-signal-safe.

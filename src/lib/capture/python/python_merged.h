@@ -3,10 +3,11 @@
  * The ids of merged stacks: each is a native stack and a chain of Python frames, which are ids of
  * the stack table.
  *
- * Ids are numbers of a sequence, and a pair may get several. A table of the stack table's kind
- * would give it one, but with hundreds of thousands of pairs each new one costs two cold cache
- * lines and their translations, 400 ns. So the pairs are in the order of their ids, and a cache of
- * ids in 512 KB finds those of the last pairs. A pair that left the cache gets a further id.
+ * Ids are numbers of a sequence, and the pairs are in the order of their ids: a new one is written
+ * beside the last one. A cache finds the number of a pair. A slot of it has all bits of the pair
+ * that its place does not imply, so a look-up reads one cache line. The cache grows with the number
+ * of pairs, from 512 KB on. A pair may get several ids: where two threads add it at once, and where
+ * it left the cache before the cache grew.
  *
  * The pairs stay in memory, 8 bytes each, since they are recorded again after a gap or a fork.
  * Lock-free, async-signal-safe and shared by all threads.
@@ -25,8 +26,11 @@ extern HIDDEN void (*python_merged_on_new)(uint32_t id, uint32_t native, uint32_
 /* False: out of memory. */
 bool python_merged_start(void);
 
-/* An id of both stacks; 0: there are too many, or memory is exhausted. */
-uint32_t python_merged_id(uint32_t native, uint32_t chain);
+/* An id of both stacks; 0: none is known. */
+uint32_t python_merged_find(uint32_t native, uint32_t chain);
+
+/* A new id of both stacks; 0: there are too many, or memory is exhausted. */
+uint32_t python_merged_add(uint32_t native, uint32_t chain);
 
 /* Calls VISIT with each id. */
 void python_merged_each(void (*visit)(uint32_t id, uint32_t native, uint32_t chain));

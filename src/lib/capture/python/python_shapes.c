@@ -15,6 +15,7 @@
 enum { KIND_UNKNOWN, KIND_NATIVE, KIND_CALL, KIND_SIGNAL };
 
 HIDDEN uint32_t *python_shapes[LEVELED_MAX];
+HIDDEN uint64_t *python_shape_bits;
 HIDDEN void (*python_call_on_new)(uint32_t frame);
 
 static uint64_t evaluator, evaluator_bytes;
@@ -27,7 +28,8 @@ bool python_shapes_start(uint64_t address, uint64_t bytes) {
   evaluator = address;
   evaluator_bytes = bytes;
   if (!kinds) kinds = os_map(FRAME_SLOTS);
-  return kinds &&
+  if (!python_shape_bits) python_shape_bits = os_map(SHAPE_BITS / 8);
+  return kinds && python_shape_bits &&
          leveled_map((void **)&python_shapes[0], STACK_TABLE_BITS, sizeof(uint32_t), false);
 }
 
