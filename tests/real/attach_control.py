@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: MIT
 """What `sonde ctl` and the recorder do with an agent in a running program: it is asleep or still at work when it is
 detached, it is lost when the program executes another, and memory runs out while it is loaded."""
+import os
 import pathlib
 import re
 import resource
 import signal
 import subprocess
+import time
 
 from helpers import SONDE, TIMEOUT_SECONDS, fresh, needs_agent, report, run_cases, try_sonde, until
 from shared.attached import Attached, Program, compile_program
@@ -46,6 +48,34 @@ int main(void) {
     if (!finds(RTLD_DEFAULT, "getpid")) return 3;
     for (int i = 0; i < 1000; i++) free(allocates(50));
     if (write(1, "done\n", 5) != 5) return 1;
+  }
+  return 0;
+}
+"""
+# With the order f it forks a child that allocates, with e one that executes another such program. Prints its pid.
+CHURNS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+static void *volatile block;
+static void churn(void) {
+  for (;; usleep(1000)) { block = malloc(30); free(block); }
+}
+int main(int count, char **arguments) {
+  char line;
+  if (count > 1) churn();
+  printf("ready\n");
+  fflush(stdout);
+  while (read(0, &line, 1) == 1) {
+    pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, 9);
+      if (line == 'e') execl("/proc/self/exe", arguments[0], "churn", NULL);
+      churn();
+    }
+    printf("%d\n", (int)child);
+    fflush(stdout);
   }
   return 0;
 }
@@ -137,6 +167,33 @@ def a_child_that_is_recorded_from_outside_gets_no_agent(folder):
             assert status != 0 and told.endswith("without the agent that malloc needs"), told
             recorder.send_signal(signal.SIGINT)
             recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert program.end() == 0
+
+
+def children_get_the_agent_as_well(folder):
+    """One that was forked before, one that the program forks with the agent in it, and one that executes a program."""
+    path = f"{folder}/all.sonde"
+    program_path = compile_program(CHURNS)
+    with Program(program_path) as program:
+        before = int(program.work(b"f"))
+        with Attached(program, "--malloc=all", "--follow", path=path) as attached:
+            until(lambda: agents_in(before), "the child from before has the agent")
+            forked, executes = int(program.work(b"f")), int(program.work(b"e"))
+            for child in forked, executes:
+                until(lambda child=child: _control(child, "status")[1].count("malloc all"), f"{child} is recorded")
+            time.sleep(1.5)  # the new program gets an agent of its own
+            assert agents_in(executes)
+            attached.recorder.send_signal(signal.SIGINT)
+            _, said = attached.recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert attached.recorder.returncode == 0, said
+        for child in before, forked, executes:
+            with open(f"/proc/{child}/stat", encoding="utf-8") as file:
+                assert file.read().rsplit(")", 1)[1].split()[0] in "RS", "the child runs on"
+            told = report(f"{folder}/all.{child}.sonde", "malloc")["malloc"]
+            assert told["allocated"]["blocks"] > 100 and told["unknown_frees"] == 0, told
+            os.kill(child, signal.SIGKILL)
+        # A copy by fork cannot be unmapped, as its threads' stacks were copied with it.
+        assert re.findall(r"stays in process (\d+), asleep: a fork copied it", said) == [str(forked)], said
         assert program.end() == 0
 
 

@@ -46,7 +46,7 @@ typedef struct control {
   char token[SHM_TOKEN_MAX];
   /* whose socket the agent uses; NULL: its own. Agents of children use the program's: in another
    * network namespace there is no other one. */
-  const struct control *listener;
+  struct control *listener;
   /* of a process that is recorded from outside: a request ended the recording */
   bool is_over;
   /* the agent was loaded into that process */

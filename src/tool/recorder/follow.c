@@ -12,8 +12,12 @@
 
 #include "base/message.h"
 #include "recorder/notes.h"
+#include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/outside/observed.h"
 #include "record/settings.h"
+
+/* Of loading the agent into one program, a second apart. */
+#define ATTEMPTS_MAX 3
 
 struct followed {
   followed_t *next;
@@ -22,6 +26,9 @@ struct followed {
   recording_t recording;
   control_t control;
   monitors_t monitors;
+  /* what the agent is to record, if it is loaded; how often that failed */
+  uint32_t attached_mode;
+  int attempts;
   pid_t pid;
   int pidfd;
   bool ended;
@@ -41,12 +48,34 @@ static followed_t *find(const follow_t *f, pid_t pid) {
   return NULL;
 }
 
+/* Loads the agent into a child that is found from outside. A child that has just executed a program
+ * may not be ready for it. */
+static void attach(const follow_t *f, followed_t *c) {
+  problem_t problem;
+  if (!f->attaches || c->ended || c->control.is_attached || c->attempts == ATTEMPTS_MAX) return;
+  c->attempts++;
+  if (attached_begin(&c->control, c->attached_mode, f->main->recording->control->sample_bytes,
+                     &problem))
+    c->attempts = 0;
+  else if (c->attempts == ATTEMPTS_MAX && !observed_has_ended(&c->observed))
+    message_note("child %d has no agent: %s", (int)c->pid, problem.text);
+}
+
+/* A new program does not have the agent of the one before. */
+static void execute(followed_t *c) {
+  (void)add_relaxed(&c->recording.control->exec_index, 1);
+  c->control.is_attached = false;
+  c->attempts = 0;
+}
+
 static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   const shm_control_t *main = f->main->recording->control;
   bool from_outside = load_relaxed(&main->from_outside);
   /* An audit that the program starts by itself is not its children's. */
   uint32_t mode = load_relaxed(&main->mode) & ~RECORD_SWITCHING;
   if (!main->policy_size) mode &= ~RECORD_AUDIT;
+  const uint32_t attached_mode = mode;
+  if (f->attaches) mode &= ~(uint32_t)RECORD_ANY_BLOCKS; /* until the agent is complete */
   followed_t *c = calloc(1, sizeof *c);
   if (!c || f->count == FOLLOWED_MAX) {
     snprintf(error, size, c ? "too many children at the same time" : "out of memory");
@@ -54,6 +83,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
     return NULL;
   }
   c->pid = pid;
+  c->attached_mode = attached_mode;
   problem_t problem;
   if (from_outside && !observed_open(&c->observed, pid, 0, true, &problem)) {
     snprintf(error, size, "%s", problem.text);
@@ -88,6 +118,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->next = f->first;
   f->first = c;
   f->count++;
+  attach(f, c);
   return c;
 }
 
@@ -125,6 +156,7 @@ static void finish(const follow_t *f, followed_t *c) {
   if (!runs)
     processes_end(f->processes, c->pid, control->exec_index, control->executing,
                   control->threads.process_ns);
+  if (runs) attached_end(&c->control);
   monitors_end_time(&c->monitors);
   monitors_stop(&c->monitors, runs ? (int)wait_status : 0); /* only its parent gets the status */
   control_close(&c->control);
@@ -199,8 +231,8 @@ bool follow_remains(const char *settings) {
 
 void follow_refresh(follow_t *f) {
   for (followed_t *c = f->first; c; c = c->next) {
-    if (c->observed.pid && observed_has_executed(&c->observed))
-      (void)add_relaxed(&c->recording.control->exec_index, 1);
+    if (c->observed.pid && observed_has_executed(&c->observed)) execute(c);
+    attach(f, c);
     recording_refresh(&c->recording);
   }
 }

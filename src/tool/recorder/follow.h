@@ -21,8 +21,10 @@ typedef struct followed followed_t;
 typedef struct follow {
   /* the program's own recording; a child's has its pid before the extension */
   const char *path;
-  const control_t *main;
+  control_t *main;
   processes_t *processes;
+  /* the agent is loaded into children that are found from outside */
+  bool attaches;
   uint64_t limit_bytes;
   uint64_t keep_free_bytes; /* as in recorder_options_t */
   const monitor_options_t *monitor_options;

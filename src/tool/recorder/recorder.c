@@ -158,6 +158,7 @@ static void make_settings(recorder_t *s, char **command) {
   s->follow = (follow_t){.path = s->path,
                          .main = &s->control,
                          .processes = &s->processes,
+                         .attaches = s->observed && needs_agent(s->options),
                          .limit_bytes = s->options->limit_bytes,
                          .keep_free_bytes = s->options->keep_free_bytes,
                          .monitor_options = &s->monitor_options};
@@ -450,34 +451,6 @@ int recorder_run(char **command, const recorder_options_t *o) {
 
 /* ---- a running process -------------------------------------------------------------------- */
 
-/* A thread may get no CPU time for seconds, and be none to interrupt for a moment. */
-#define DETACH_TRIES    5
-#define DETACH_AGAIN_US 200000u
-
-static void detach(recorder_t *s) {
-  problem_t problem;
-  attached_left_t left = ATTACHED_WORKS;
-  if (!s->control.is_attached) return;
-  (void)recording_set_mode(&s->recording, 0, 0);
-  for (int i = 0; i < DETACH_TRIES && left == ATTACHED_WORKS; i++) {
-    if (observed_has_ended(s->observed)) return;
-    if (i) usleep(DETACH_AGAIN_US);
-    left = attached_unload(&s->control, &problem);
-  }
-  if (left != ATTACHED_LEFT) message_note("%s", problem.text);
-}
-
-/* Blocks are recorded once every slot is hooked: all earlier ones are then known as such. */
-static bool attach(recorder_t *s, problem_t *problem) {
-  if (!attached_load(&s->control, s->settings, problem)) return false;
-  s->control.is_attached = true;
-  if (recording_set_mode(&s->recording, s->options->mode, s->options->sample_bytes) == 0)
-    return true;
-  detach(s);
-  problem_set(problem, "the recording cannot be written");
-  return false;
-}
-
 /* Returns whether the recording is kept. */
 static bool observe(recorder_t *s, bool attached) {
   observed_begin(s->recording.control);
@@ -486,7 +459,7 @@ static bool observe(recorder_t *s, bool attached) {
                s->observed->name, attached ? "with the agent in it" : "from outside");
   if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
   int status = monitor(s);
-  detach(s);
+  attached_end(&s->control);
   int finished = recording_finish(&s->recording, status);
   bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
   if (s->control.follow) follow_leave(&s->follow);
@@ -502,7 +475,9 @@ static int record_observed(recorder_t *s) {
   control_open(&s->control, &s->recording, s->path, s->child.pid);
   process_facts_command(s->child.pid, command, sizeof command);
   make_settings(s, words);
-  bool good = !attaches || attach(s, &problem), is_kept = false;
+  const recorder_options_t *o = s->options;
+  bool good = !attaches || attached_begin(&s->control, o->mode, o->sample_bytes, &problem);
+  bool is_kept = false;
   if (good) {
     is_kept = observe(s, attaches);
   } else {

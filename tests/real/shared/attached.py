@@ -26,11 +26,13 @@ class Program:
             self.process.communicate(timeout=TIMEOUT_SECONDS)
 
     def work(self, order=b"x", ready=False):
-        """With READY, the program executes itself afterwards."""
+        """Returns the program's answer. With READY, it executes itself afterwards."""
         self.process.stdin.write(order)
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == b"done\n"
+        answer = self.process.stdout.readline()
+        assert answer == b"done\n" or answer.strip().isdigit(), answer
         assert not ready or self.process.stdout.readline() == b"ready\n"
+        return answer
 
     def end(self):
         self.process.communicate(timeout=TIMEOUT_SECONDS)
@@ -79,8 +81,8 @@ class Program:
 class Attached:
     """`sonde record -p` while the agent is in the program."""
 
-    def __init__(self, program, *options):
-        self.path, self.pid = fresh(), program.pid
+    def __init__(self, program, *options, path=None):
+        self.path, self.pid = path or fresh(), program.pid
         self.recorder = start_attached(program.pid, self.path, *(options or ("--malloc=all",)))
 
     def __enter__(self):

@@ -302,16 +302,14 @@ static const char *refuse_alone(const parsed_t *p) {
 static const char *refuse_outside(const parsed_t *p, int rest_count) {
   const recorder_options_t *o = &p->options;
   if (rest_count) return "-p PID records a running process; a command cannot be run with it";
-  if (o->follow && o->mode & (SENSOR_MODE_malloc | SENSOR_MODE_audit))
-    return "with -p, --malloc and --audit load the agent into one process; leave out --follow";
   if (o->mode & SENSOR_MODE_trace)
-    return "--trace does not work in a running process yet; start it with "
+    return "--trace does not work in a running process; start it with "
            "'sonde record --trace -- COMMAND'";
   if (o->coverage)
     return "--coverage does not work in a running process; start it with "
            "'sonde record --audit --coverage -- COMMAND'";
   if (o->leaks)
-    return "--leaks does not work in a running process yet; start it with "
+    return "--leaks does not work in a running process; start it with "
            "'sonde record --leaks -- COMMAND'";
   if (o->jit) return "--jit sets the environment of a command; -p records a running process";
   return NULL;

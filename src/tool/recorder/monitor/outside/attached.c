@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,6 +22,9 @@
 #define STOP_LIMIT_MS  10000u
 /* Threads that wait in the agent, for example in a call of dlclose, have this time to leave. */
 #define LEAVE_MS 2000u
+/* How often the end is tried. */
+#define END_TRIES    5
+#define END_AGAIN_US 200000u
 
 typedef struct work {
   pid_t pid;
@@ -73,9 +77,10 @@ static bool run(control_t *control, work_t *w) {
     if (w->done >= 0) close(w->done);
     return false;
   }
-  struct pollfd fds[] = {{.fd = w->done, .events = POLLIN}, {.fd = control->fd, .events = POLLIN}};
+  control_t *listener = control->listener ? control->listener : control;
+  struct pollfd fds[] = {{.fd = w->done, .events = POLLIN}, {.fd = listener->fd, .events = POLLIN}};
   while (poll(fds, 2, -1) < 0 || !fds[0].revents)
-    if (fds[1].revents) control_serve(control);
+    if (fds[1].revents) control_serve(listener);
   (void)pthread_join(thread, NULL);
   close(w->done);
   return w->good;
@@ -93,4 +98,29 @@ attached_left_t attached_unload(control_t *control, problem_t *problem) {
   work_t w = {.pid = control->pid, .step = unload, .problem = problem};
   if (run(control, &w)) return ATTACHED_LEFT;
   return w.is_stopped ? ATTACHED_ASLEEP : ATTACHED_WORKS;
+}
+
+bool attached_begin(control_t *control, uint32_t mode, uint64_t sample_bytes, problem_t *problem) {
+  char settings[SETTINGS_MAX];
+  control_settings(control, false, settings, sizeof settings);
+  if (!attached_load(control, settings, problem)) return false;
+  control->is_attached = true;
+  if (recording_set_mode(control->recording, mode, sample_bytes) == 0) return true;
+  attached_end(control);
+  problem_set(problem, "the recording cannot be written");
+  return false;
+}
+
+/* A thread may get no CPU time for seconds, and there may be none to interrupt for a moment. */
+void attached_end(control_t *control) {
+  problem_t problem;
+  attached_left_t left = ATTACHED_WORKS;
+  if (!control->is_attached) return;
+  (void)recording_set_mode(control->recording, 0, 0);
+  for (int i = 0; i < END_TRIES && left == ATTACHED_WORKS && kill(control->pid, 0) == 0; i++) {
+    if (i) usleep(END_AGAIN_US);
+    left = attached_unload(control, &problem);
+  }
+  control->is_attached = left == ATTACHED_WORKS;
+  if (left != ATTACHED_LEFT && kill(control->pid, 0) == 0) message_note("%s", problem.text);
 }

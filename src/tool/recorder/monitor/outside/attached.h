@@ -30,4 +30,12 @@ typedef enum attached_left {
 /* Makes the agent leave. PROBLEM is set unless it left. */
 attached_left_t attached_unload(control_t *control, problem_t *problem);
 
+/* Loads the agent, and then records MODE: blocks are recorded once every slot is hooked, so all
+ * earlier ones are known as such. Sets CONTROL's is_attached. False with PROBLEM. */
+bool attached_begin(control_t *control, uint32_t mode, uint64_t sample_bytes, problem_t *problem);
+
+/* Ends that, if the agent is there and the process has not ended. Prints a note if the agent is
+ * still mapped. */
+void attached_end(control_t *control);
+
 #endif
