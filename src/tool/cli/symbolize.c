@@ -62,7 +62,7 @@ static const cli_usage_t usage = {
     .arguments = "--image FILE | --images FILE [ADDRESS…] | FILE.json",
     .about =
         "Prints function, file and line of hexadecimal addresses, which are arguments or lines of "
-        "stdin. Given a file that `sonde stacks --json` wrote, names all frames in it.",
+        "stdin. Given a file that 'sonde stacks --json' wrote, names all frames in it.",
     .options = options,
     .examples = {
         {"sonde symbolize --image ./server 0x4f21c0 0x4f2200", "two link addresses"},

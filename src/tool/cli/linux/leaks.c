@@ -38,8 +38,8 @@ static const cli_usage_t usage = {
              "when the program exited. A block is leaked if no chain of pointers leads to it\n"
              "from a root (a variable, a stack, a register). With ADDRESS, shows what\n"
              "references that block. The program must run under 'sonde record --malloc=live'\n"
-             "(or all). It is paused while sonde copies it; sonde searches the copy. Needs no\n"
-             "right to ptrace.",
+             "(or all). It is paused while sonde copies it; sonde searches the copy. No ptrace\n"
+             "permission is needed.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},
                  {"sonde leaks batch.sonde", "those of a program that has ended"},
