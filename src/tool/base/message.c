@@ -4,9 +4,10 @@
  */
 #include "base/message.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/unicode.h"
 
 static const char *running_verb;
 
@@ -19,7 +20,8 @@ void message_print(const char *format, va_list arguments, const char *tail) {
   if (vasprintf(&text, format, arguments) < 0) text = NULL;
   /* A file name must neither break the line nor control the terminal. */
   for (char *at = text; at && *at; at++)
-    if (iscntrl((unsigned char)*at)) *at = '?';
+    for (size_t n = unicode_control(at); n; n--)
+      at[n - 1] = '?';
   fprintf(stderr, "%s%s\n", text ? text : "out of memory", tail);
   free(text);
 }

@@ -10,6 +10,14 @@
 
 bool unicode_is_valid(const char *text);
 
+/* The bytes of the control character at TEXT: 1, or 2 for one from U+0080 to U+009F. 0: there is
+ * another character. */
+static inline size_t unicode_control(const char *text) {
+  const unsigned char *p = (const unsigned char *)text;
+  if ((*p && *p < ' ') || *p == 127) return 1;
+  return p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0 ? 2 : 0;
+}
+
 /* Space for what unicode_clean writes of a TEXT of SIZE bytes. */
 #define UNICODE_CLEAN_SIZE(size) ((size)*3 + 1)
 

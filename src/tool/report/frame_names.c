@@ -186,8 +186,7 @@ int frame_name_compare(const frame_name_t *a, const frame_name_t *b) {
 char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char *out, size_t size) {
   if (name->is_text) return short_text(name->function, full ? 0 : width, out, size);
   if (name->known && !full) return short_name(name->function, width, out, size);
-  snprintf(out, size, "%s", name->function);
-  return out;
+  return short_text(name->function, 0, out, size);
 }
 
 int frame_names_of_frame(frame_names_t *n, const record_frame_t *f, const frame_name_t **out) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "report/json.h"
+#include "symbol/short_name.h"
 
 enum { CELL_BYTES = REPORT_NAME_MAX + 512, COLUMNS_MAX = 24 };
 
@@ -68,7 +69,7 @@ static const void *row_of(const table_t *t, size_t i) {
 static void put_thread(const report_t *r, uint32_t stream, char *out) {
   const record_thread_t *thread = reader_thread(r->reader, stream);
   if (thread)
-    snprintf(out, CELL_BYTES, "%" PRIu32 " %s%s", thread->tid, thread->name,
+    snprintf(out, CELL_BYTES, "%" PRIu32 " %s%s", thread->tid, plain_text(thread->name),
              thread->level ? " (in its signal handlers)" : "");
   else
     snprintf(out, CELL_BYTES, "[a thread that is not in the recording]");
@@ -81,7 +82,7 @@ static void put_function(const report_t *r, const frame_name_t *name, int room, 
   if (name && name->own && name->file)
     report_place(r, name, place, sizeof place);
   else if (name && name->known && *name->library)
-    snprintf(place, sizeof place, "  %s", name->library);
+    snprintf(place, sizeof place, "  %s", plain_text(name->library));
   room -= (int)strlen(place);
   snprintf(out, CELL_BYTES, "%s%s%s%s", name ? report_name(r, name, room, text) : text, r->dim,
            place, r->plain);
@@ -122,7 +123,7 @@ static void put_cell(const report_t *r, const table_t *t, const column_t *c, con
   case UNIT_ERROR: report_error((double)n, base, out); break;
   case UNIT_RATE: snprintf(out, CELL_BYTES, "%.1f", base > 0 ? 1e9 * (double)n / base : 0); break;
   case UNIT_ADDRESS: snprintf(out, CELL_BYTES, "0x%" PRIx64, n); break;
-  case UNIT_TEXT: snprintf(out, CELL_BYTES, "%s", (const char *)pointer_of(c, row)); break;
+  case UNIT_TEXT: snprintf(out, CELL_BYTES, "%s", plain_text(pointer_of(c, row))); break;
   case UNIT_NAME: put_name(r, pointer_of(c, row), room, out); break;
   case UNIT_STREAM: put_thread(r, (uint32_t)n, out); break;
   case UNIT_FUNCTION: put_function(r, pointer_of(c, row), room, out); break;

@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "report/json.h"
 #include "sonde/status.h"
+#include "symbol/short_name.h"
 
 enum { DEPTH_MAX = 4096, BRANCHES_MAX = 14, PREFIX_BYTES = 8 * BRANCHES_MAX };
 #define LEAST_SHARE 0.01
@@ -213,7 +214,7 @@ static void print_row(const printer_t *p, const node_t *n, const char *branch) {
   fprintf(p->out, "  %5.1f %%%s  %10s  %s%s%s%s%s%s%s", share_of(p, n->weight), self,
           amount_of(n->weight, p->unit, amount), r->dim, p->prefix, branch, r->plain,
           report_name(r, n->name, (int)r->columns - used, name), r->dim, recursive);
-  if (library) fprintf(p->out, "  %s", n->name->library);
+  if (library) fprintf(p->out, "  %s", plain_text(n->name->library));
   fprintf(p->out, "%s\n", r->plain);
 }
 

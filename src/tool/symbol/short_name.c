@@ -3,6 +3,7 @@
  * One pass over the name. Brackets nest, so the pass is recursive; NESTED_MAX bounds it.
  */
 #include "symbol/short_name.h"
+#include "base/unicode.h"
 #include "base/wrap.h"
 
 #include <stdbool.h>
@@ -24,10 +25,30 @@ static bool starts(const char *text, const char *with) {
   return !strncmp(text, with, strlen(with));
 }
 
-static void put(shortener_t *s, const char *text, size_t length) {
+static void put_plain(shortener_t *s, const char *text, size_t length) {
   if (length >= s->size - s->used) length = s->size - s->used - 1;
   memcpy(s->out + s->used, text, length);
   s->used += length;
+}
+
+/* Programs choose their names, and a control character commands the terminal: it is shown as C
+ * writes it. Those above 127 have two bytes in UTF-8. */
+static void put_byte(shortener_t *s, char byte) {
+  static const char named[] = "abtnvfr"; /* 7 to 13 */
+  unsigned char c = (unsigned char)byte;
+  char text[8] = {byte, 0};
+  if (c >= 7 && c <= 13)
+    snprintf(text, sizeof text, "\\%c", named[c - 7]);
+  else if (c < ' ' || c == 127)
+    snprintf(text, sizeof text, "\\x%02x", c);
+  else if (c >= 0x80 && c < 0xa0 && s->used && s->out[s->used - 1] == '\xc2')
+    s->used--, snprintf(text, sizeof text, "\\u%04x", c);
+  put_plain(s, text, strlen(text));
+}
+
+static void put(shortener_t *s, const char *text, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    put_byte(s, text[i]);
 }
 
 static void put_text(shortener_t *s, const char *text) { put(s, text, strlen(text)); }
@@ -293,20 +314,20 @@ static void shorten(const char *full, int keep, char *out, size_t size) {
 }
 
 char *short_text(const char *text, unsigned width, char *out, size_t size) {
-  static const char named[] = "abtnvfr"; /* 7 to 13 */
   shortener_t s = {.out = out, .size = size};
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    char escaped[8] = {(char)c, 0};
-    if (c >= 7 && c <= 13)
-      snprintf(escaped, sizeof escaped, "\\%c", named[c - 7]);
-    else if (c < ' ' || c == 127)
-      snprintf(escaped, sizeof escaped, "\\x%02x", c);
-    put_text(&s, escaped);
-  }
+  put_text(&s, text);
   out[s.used] = 0;
   if (width) cut(out, size, width);
   return out;
+}
+
+const char *plain_text(const char *text) {
+  static char copies[8][4096];
+  static unsigned next;
+  const char *p = text;
+  while (*p && !unicode_control(p))
+    p++;
+  return *p ? short_text(text, 0, copies[next++ % 8], sizeof *copies) : text;
 }
 
 static bool is_objective_c(const char *name) {

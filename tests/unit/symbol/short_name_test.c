@@ -139,7 +139,25 @@ static void any_text_fits(void **state) {
   }
 }
 
+static void control_characters_are_escaped(void **state) {
+  (void)state;
+  static const char *const pairs[][2] = {{"a\x1b[7mb()", "a\\x1b[7mb"},
+                                         {"a\ab\x7f", "a\\ab\\x7f"},
+                                         {"a\xc2\x9b"
+                                          "b",
+                                          "a\\u009bb"},
+                                         {"caf\u00e9", "caf\u00e9"}};
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    char out[64];
+    assert_string_equal(short_name(pairs[i][0], 0, out, sizeof out), pairs[i][1]);
+  }
+  char out[64];
+  assert_string_equal(short_text("\xc2\x80\n()", 0, out, sizeof out), "\\u0080\\n()");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(examples), cmocka_unit_test(any_text_fits)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(examples),
+                                     cmocka_unit_test(control_characters_are_escaped),
+                                     cmocka_unit_test(any_text_fits)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include "analysis/wall.h"
 #include "reader/body.h"
 #include "symbol/dwarf/callers.h"
+#include "symbol/short_name.h"
 
 /* Samples and waits that are kept: hours of a program with many threads. */
 enum { TIME_LINE_MAX = 4 << 20 };
@@ -36,7 +37,8 @@ char *why_thread_text(why_t *w, uint32_t tid, char *out, size_t size) {
     if (w->threads.items[i].tid == tid) name = w->threads.items[i].name;
   for (size_t i = 0; i < w->threads.count; i++)
     same += !strcmp(w->threads.items[i].name, name);
-  snprintf(out, size, *name && same == 1 ? "thread %u (%.32s)" : "thread %u", tid, name);
+  snprintf(out, size, *name && same == 1 ? "thread %u (%.64s)" : "thread %u", tid,
+           plain_text(name));
   return out;
 }
 

@@ -31,11 +31,11 @@ char *why_function_text(const why_function_t *f, char out[WHY_NAME_MAX]) {
   if (f->known)
     short_name(f->name, NAME_COLUMNS, name, sizeof name);
   else
-    snprintf(name, sizeof name, "%.*s", WHY_NAME_MAX - 1, f->name);
+    short_text(f->name, 0, name, sizeof name);
   const char *slash = f->file ? strrchr(f->file, '/') : NULL;
   const char *file = slash ? slash + 1 : f->file;
   if (file && f->line)
-    snprintf(out, WHY_NAME_MAX, "%.80s (%.*s:%u)", name, FILE_BYTES, file, f->line);
+    snprintf(out, WHY_NAME_MAX, "%.80s (%.*s:%u)", name, FILE_BYTES, plain_text(file), f->line);
   else
     snprintf(out, WHY_NAME_MAX, "%.150s", name);
   return out;

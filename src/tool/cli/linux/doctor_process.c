@@ -10,6 +10,7 @@
 #include "cli/linux/doctor.h"
 #include "report/json.h"
 #include "report/stacks/stacks.h"
+#include "symbol/short_name.h"
 #include "target/jit/live.h"
 #include "target/jit/runtime.h"
 #include "target/modules.h"
@@ -184,7 +185,7 @@ void doctor_images_text(FILE *out, const doctor_t *doctor) {
   fprintf(out, "\nimages:\n");
   for (size_t i = 0; i < doctor->image_count; i++) {
     const image_fact_t *fact = &doctor->images[i];
-    fprintf(out, "  %-8s %s\n           %s%s\n", fact->role, fact->path, fact->names,
+    fprintf(out, "  %-8s %s\n           %s%s\n", fact->role, plain_text(fact->path), fact->names,
             fact->can_unwind ? "" : "; no unwind information");
   }
 }

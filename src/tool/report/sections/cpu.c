@@ -13,6 +13,7 @@
 #include "report/table.h"
 #include "report/tree.h"
 #include "sonde/status.h"
+#include "symbol/short_name.h"
 
 enum { BRIEF_ROWS = 3 };
 
@@ -79,7 +80,7 @@ static int print_episode(const report_t *r, const cpu_use_t *u, const cpu_use_ep
   double to = seconds(reader_ns(r->reader, e->to)), time = seconds(e->time_ns);
   fprintf(out, "%s  %s", report_gap(r), r->bold);
   if (e->tid)
-    fprintf(out, "thread %" PRIu32 " (%s)", e->tid, e->name);
+    fprintf(out, "thread %" PRIu32 " (%s)", e->tid, plain_text(e->name));
   else
     fprintf(out, "all threads");
   fprintf(out, "%s: %.0f %% of a CPU for %.1f s, from %.1f to %.1f s\n", r->plain,

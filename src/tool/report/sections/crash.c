@@ -14,6 +14,7 @@
 #include "report/sections/analyses.h"
 #include "report/report.h"
 #include "sonde/status.h"
+#include "symbol/short_name.h"
 
 static void end(void *state) { crash_free(state); }
 
@@ -74,7 +75,8 @@ static void print_others(const report_t *r, const crash_t *c, FILE *out) {
     fprintf(out, "  %zu other threads; 'sonde report FILE crash' shows them\n", c->count);
   for (size_t i = 0; !r->brief && i < c->count; i++) {
     const crash_thread_t *t = &c->others[i];
-    fprintf(out, "  thread %" PRIu64 " %s (%c)\n", t->tid, t->name, t->state ? t->state : '?');
+    fprintf(out, "  thread %" PRIu64 " %s (%c)\n", t->tid, plain_text(t->name),
+            t->state ? t->state : '?');
     report_stack_text(r, t->stack, out);
   }
 }

@@ -12,6 +12,7 @@
 #include "reader/body.h"
 #include "report/json.h"
 #include "report/report.h"
+#include "symbol/short_name.h"
 
 /* Rows of a summary. */
 enum { BRIEF_ROWS = 10 };
@@ -99,11 +100,11 @@ static void print_row(const report_t *r, const process_t *p, FILE *out) {
     fprintf(out, "%8.3f s", (double)lasted_ns(p) / 1e9);
   else
     fprintf(out, "   running");
-  fprintf(out, "  %8.3f s  %.*s%s\n", (double)p->cpu_ns / 1e9, (int)most, p->command,
+  fprintf(out, "  %8.3f s  %.*s%s\n", (double)p->cpu_ns / 1e9, (int)most, plain_text(p->command),
           length > most ? "…" : "");
   if (*p->file) {
     place(r, p->file, path, sizeof path);
-    fprintf(out, "            %s%s%s\n", r->dim, path, r->plain);
+    fprintf(out, "            %s%s%s\n", r->dim, plain_text(path), r->plain);
   } else {
     fprintf(out, "            not recorded: %s\n", p->why);
   }

@@ -13,6 +13,7 @@
 #include "report/table.h"
 #include "report/tree.h"
 #include "sonde/status.h"
+#include "symbol/short_name.h"
 
 enum { BRIEF_ROWS = 3 };
 
@@ -111,7 +112,8 @@ static void print_head(const report_t *r, const stall_group_t *e, FILE *out) {
   fprintf(out, "  %4zu ×  %9s  worst %9s  %s%s%s", e->count, length(e->total_ns, total),
           length(n->stall->length_ns, worst), r->bold, n->hot ? n->hot->function : "[no stack]",
           r->plain);
-  if (n->hot && *n->hot->library) fprintf(out, "  %s%s%s", r->dim, n->hot->library, r->plain);
+  if (n->hot && *n->hot->library)
+    fprintf(out, "  %s%s%s", r->dim, plain_text(n->hot->library), r->plain);
   fprintf(out, "  %s", stall_label_text(n->stall->label));
   if (n->stall->label >= STALL_LOCK && *n->call)
     fprintf(out, ": %s%s%s", n->call, *n->what ? " on " : "", n->what);

@@ -16,6 +16,7 @@
 #include "report/json.h"
 #include "report/sections/trace_view.h"
 #include "report/table.h"
+#include "symbol/short_name.h"
 
 enum { COLUMNS = 17, TREE_DEPTH = 48, INDENT_MAX = 120, STACK_SHOWN = 6, BRIEF_ROWS = 5 };
 enum {
@@ -98,7 +99,7 @@ static void print_name(const report_t *r, const frame_name_t *name, int column, 
   int left = room - (int)wrap_columns(text, strlen(text)) - 2;
   if (library && name->known && *name->library &&
       (!r->columns || left >= (int)strlen(name->library)))
-    fprintf(out, "  %s%s%s", r->dim, name->library, r->plain);
+    fprintf(out, "  %s%s%s", r->dim, plain_text(name->library), r->plain);
   fputc('\n', out);
 }
 
@@ -161,7 +162,7 @@ static void print_slowest(const trace_view_t *v, FILE *out) {
     const record_thread_t *t = reader_thread(r->reader, one->stream);
     print_duration(one->took_ns, 11, out);
     fprintf(out, "%s  at %.6f s", one->open ? " at least, not returned," : "", one->start_ns / 1e9);
-    if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, t->name);
+    if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, plain_text(t->name));
     fputc('\n', out);
     uint32_t node = one->node;
     for (int k = 0; node && k < STACK_SHOWN; k++, node = v->trace.nodes[node].parent) {

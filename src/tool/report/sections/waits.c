@@ -15,6 +15,7 @@
 #include "report/json.h"
 #include "report/table.h"
 #include "sonde/status.h"
+#include "symbol/short_name.h"
 
 enum { BRIEF_ROWS = 5 };
 
@@ -34,7 +35,7 @@ static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 /* ---- text --------------------------------------------------------------------------------- */
 
 static void print_thread(const waits_t *w, uint32_t tid, FILE *out) {
-  const char *name = waits_thread_name(w, tid);
+  const char *name = plain_text(waits_thread_name(w, tid));
   fprintf(out, "%" PRIu32 "%s%s%s", tid, *name ? " (" : "", name, *name ? ")" : "");
 }
 

@@ -8,6 +8,7 @@
 
 #include "report/json.h"
 #include "report/report.h"
+#include "symbol/short_name.h"
 
 enum { DEPTH_SHOWN = 12, DEPTH_MAX = 4096 };
 
@@ -20,10 +21,10 @@ char *report_name(const report_t *r, const frame_name_t *name, int room, char *o
 void report_place(const report_t *r, const frame_name_t *name, char *out, size_t size) {
   const char *slash = name->file && r->columns ? strrchr(name->file, '/') : NULL;
   if (name->file)
-    snprintf(out, size, "  %s:%" PRIu32, slash ? slash + 1 : name->file, name->line);
+    snprintf(out, size, "  %s:%" PRIu32, plain_text(slash ? slash + 1 : name->file), name->line);
   else
     snprintf(out, size, "%s%s", name->known && *name->library ? "  " : "",
-             name->known ? name->library : "");
+             name->known ? plain_text(name->library) : "");
 }
 
 /* COUNT: how many calls of the function follow each other (recursion). */

@@ -7,6 +7,7 @@
 
 #include "analysis/futex_calls.h"
 #include "base/terminal.h"
+#include "base/unicode.h"
 #include "base/wrap.h"
 #include "report/report.h"
 #include "report/stacks/tail_frames.h"
@@ -34,8 +35,11 @@ static void set_style(FILE *out) {
 
 /* Prints text of the target, with control characters as '?'. */
 static void put_text(FILE *out, const char *text) {
-  for (const char *p = text; *p; p++)
-    fputc((unsigned char)*p < 0x20 || *p == 0x7f ? '?' : *p, out);
+  for (const char *p = text; *p; p++) {
+    size_t control = unicode_control(p);
+    fputc(control ? '?' : *p, out);
+    p += control > 1;
+  }
 }
 
 /* ---- what a thread does, in words: the same in text and in JSON ---------------------------- */
