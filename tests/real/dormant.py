@@ -11,8 +11,8 @@ import subprocess
 import time
 
 from helpers import (
-    LIB, SONDE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent, needs_strace, report, run_cases, skip,
-    try_sonde, until)
+    LIB, SONDE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent, needs_strace, report, run_cases,
+    skip, try_sonde, until)
 
 needs_agent()
 

@@ -5,7 +5,6 @@ lie about themselves, names with control characters, and no rights gained or kep
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -208,7 +207,8 @@ def names_never_reach_the_terminal_as_commands(folder):
     assert b"work_once" in whole
     pathlib.Path(program).write_bytes(whole.replace(b"work_once", b"work\x1b[7m\x07"))
     path = fresh()
-    done = try_sonde("record", "--malloc=all", "--sample", "--stall", "-o", path, "--", program, "\x1b[5m\r", text=False)
+    done = try_sonde("record", "--malloc=all", "--sample", "--stall", "-o", path, "--", program, "\x1b[5m\r",
+                     text=False)
     assert done.returncode == 0, done
     process = start_ready([program, "\x1b[5m", "2"])
     spoken = [done.stderr]
@@ -242,7 +242,8 @@ def no_rights_are_gained_or_kept(folder):
     for how in ({}, {"user": OTHER, "group": OTHER, "extra_groups": []}):
         plain = rights([], **how)
         assert rights([SONDE, "record", "--malloc", "--sample", "-o", fresh(), "--"], **how) == plain
-        recorder = subprocess.Popen([SONDE, "record", "-o", fresh(), "--", "sleep", "100"], stderr=subprocess.DEVNULL, **how)
+        recorder = subprocess.Popen([SONDE, "record", "-o", fresh(), "--", "sleep", "100"],
+                                    stderr=subprocess.DEVNULL, **how)
         time.sleep(0.3)
         with open(f"/proc/{recorder.pid}/status", encoding="utf-8") as file:
             own = "".join(line for line in file if re.match("Uid|Gid|Groups|Cap|NoNewPrivs|Seccomp", line))
