@@ -184,15 +184,23 @@ dial()
 
 
 def audit_of_a_package(folder):
-    """The owner of a call by an installed package is the package, by its import name."""
+    """The owner of a call by an installed package is the distribution that lists its file; without one, the package
+    by its import name."""
     package = folder / "site-packages" / "dialer"
     package.mkdir(parents=True)
     (package / "__main__.py").write_text("import socket\n"
                                          "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('127.0.0.1', 9))\n")
-    path, run = record([_interpreter(), "-m", "dialer"], "--audit", env={**os.environ, "PYTHONPATH": str(package.parent)})
-    assert run.returncode == 0, run
-    text = sonde("report", path, "audit")
-    assert re.search(r"connect\(3, 127\.0\.0\.1:9\) = 0  dialer", text), text[:2000]
+    info = package.parent / "Dial.er-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: Dial.er\nVersion: 1.2\n\nName: of no interest\n")
+    for listed, owner in (("", "dialer"), ("dialer/other.py,,\n", "dialer"),
+                          ('"a,b.py",,\nMETADATA,,\ndialer/__main__.py,sha256=x,77\n', "Dial.er")):
+        (info / "RECORD").write_text(listed)
+        path, run = record([_interpreter(), "-m", "dialer"], "--audit",
+                           env={**os.environ, "PYTHONPATH": str(package.parent)})
+        assert run.returncode == 0, run
+        text = sonde("report", path, "audit")
+        assert re.search(r"connect\(3, 127\.0\.0\.1:9\) = 0  " + re.escape(owner) + r"(\s|$)", text), text[:2000]
 
 
 def handlers():

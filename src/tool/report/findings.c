@@ -9,6 +9,7 @@
 #include "base/glob.h"
 #include "base/hash.h"
 #include "sonde/status.h"
+#include "symbol/distribution.h"
 #include "symbol/package.h"
 #include "symbol/python.h"
 
@@ -23,6 +24,12 @@ static const char *installed_by(const char *path) {
   return packages ? package_of(packages, path) : NULL;
 }
 
+static const char *distributed_by(const char *file) {
+  static distributions_t *distributions;
+  if (!distributions) distributions = distributions_new();
+  return distributions ? distribution_of(distributions, file) : NULL;
+}
+
 static const char *keep_owner(findings_t *f, const char *text) {
   for (size_t i = 0; i < f->owner_count; i++)
     if (!strcmp(f->owners[i], text)) return f->owners[i];
@@ -34,15 +41,16 @@ static const char *keep_owner(findings_t *f, const char *text) {
   return copy;
 }
 
-/* Of a Python function: the package of the system that installed its file, else the name under
- * which its package is imported; or the program. */
+/* Of a Python function: the Python distribution with its file, else the package of the system that
+ * installed it, else the name under which its package is imported; or the program. */
 static const char *owner_of_python(findings_t *f, const policy_t *p, const char *file) {
   char name[256];
   if (python_role(file) == PYTHON_APP) return "the program";
   python_package(file, name, sizeof name);
   for (size_t i = 0; i < p->owner_count; i++)
     if (glob_matches(p->owners[i].library, name)) return p->owners[i].name;
-  const char *package = installed_by(file);
+  const char *package = distributed_by(file);
+  if (!package) package = installed_by(file);
   return keep_owner(f, package ? package : name);
 }
 

@@ -28,6 +28,11 @@ void python_package(const char *file, char *out, size_t size) {
   out[length] = 0;
 }
 
+size_t python_packages_folder(const char *file) {
+  const char *rest = in_packages(file);
+  return rest ? (size_t)(rest - file) : 0;
+}
+
 /* Whether PATH begins with the rest of a folder or archive of the standard library. */
 static int is_library(const char *path) {
   static const char name[] = "/python3";

@@ -23,4 +23,8 @@ python_role_t python_role(const char *file);
  */
 void python_package(const char *file, char *out, size_t size);
 
+/* The length of FILE's part up to the packages, "/usr/lib/python3/dist-packages/" for example; 0:
+ * it is in no folder of packages. */
+size_t python_packages_folder(const char *file);
+
 #endif
