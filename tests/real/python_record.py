@@ -9,7 +9,8 @@ import shutil
 import subprocess
 
 from helpers import (
-    SONDE, fresh, needs_agent, record, report, run_cases, second_reader, skip, sonde, source_file, until, write)
+    SONDE, fresh, needs_agent, needs_strace, record, report, run_cases, second_reader, skip, sonde, source_file, until,
+    write)
 from shared.python_frames import compare_handlers, compare_library
 
 needs_agent()
@@ -108,6 +109,59 @@ other["burn"](0.3)
     assert len(rows) == 2 and len({row["file"] for row in rows}) == 2, rows
     more, less = (row["total"] for row in sorted(rows, key=lambda row: row["file"] != other))
     assert more > 1.5 * less > 0, rows
+
+
+LIGHT_AND_HEAVY = """
+import time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        sum(range(100))
+def light():
+    burn(0.02)
+def heavy():
+    burn(0.06)
+input()
+for i in range(20):
+    light()
+    heavy()
+"""
+
+
+def _sampled_from_outside(traced=False):
+    """The samples of LIGHT_AND_HEAVY: all of them, and those of light and of heavy."""
+    path = fresh()
+    with subprocess.Popen([_interpreter(), write(LIGHT_AND_HEAVY, ".py")], stdin=subprocess.PIPE) as run:
+        tracer = subprocess.Popen(["strace", "-o", "/dev/null", "-p", str(run.pid)], stderr=subprocess.PIPE) \
+            if traced else None
+        if tracer:
+            assert b"attached" in tracer.stderr.readline()
+        recorder = subprocess.Popen([SONDE, "record", "-p", str(run.pid), "--sample=250", "-o", path],
+                                    stderr=subprocess.PIPE, text=True)
+        assert "recording process" in recorder.stderr.readline()
+        run.communicate(b"\n")
+        recorder.communicate()
+        if tracer:
+            tracer.communicate()
+    told = report(path, "--top", 1000, "sample")["sample"]
+    rows = [(row["samples"], [f[0] for f in python_frames(row)]) for row in told["stacks"]]
+    return told["samples"], *(sum(n for n, names in rows if name in names) for name in ("light", "heavy"))
+
+
+def from_outside():
+    """CPU samples of a running program have its Python functions."""
+    samples, light, heavy = _sampled_from_outside()
+    if os.uname().machine == "x86_64":
+        assert 2 < heavy / light < 4.5 and light + heavy > 0.9 * samples, (samples, light, heavy)
+    else:
+        assert samples and not light + heavy, "docs/python.md says that there are none"
+
+
+def under_strace():
+    """A traced thread cannot be stopped; the kernel samples it."""
+    needs_strace()
+    samples, _, _ = _sampled_from_outside(traced=True)
+    assert samples > 100, samples
 
 
 def crash():

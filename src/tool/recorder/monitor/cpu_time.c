@@ -8,8 +8,8 @@
  * not; its total is the last reading.
  *
  * Without the agent (recorder/monitor/outside/observed.h), every thread that runs is sampled from
- * outside. If the kernel refuses that, or too many threads run, they are stopped instead
- * (outside/stopped.h).
+ * outside. If the kernel refuses that, too many threads run, or the program has Python frames, they
+ * are stopped instead (outside/stopped.h).
  */
 #define _GNU_SOURCE
 #include "recorder/monitor/cpu_time.h"
@@ -228,11 +228,21 @@ static void stop_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
   outside_stop(&t->outside);
 }
 
+/* The kernel copies the native stack, and no Python frames. A thread under a debugger cannot be
+ * stopped. */
+static bool stops_for_python(cpu_time_monitor_t *m, const timed_thread_t *t, uint64_t late_ns) {
+  target_t *target = stopped_is_possible() ? thread_stacks_target(&m->stacks) : NULL;
+  signal_state_t state;
+  if (!target || !stacks_has_python(target)) return false;
+  return late_ns < STOPS_MAX * m->recording->control->sample_interval_ns ||
+         !signal_state_read(m->pid, t->tid, &state) || !state.is_traced;
+}
+
 /* False if the thread has to be stopped for its samples. */
 static bool start_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
   uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
   bool merges = late_ns <= MERGE_MAX_NS;
-  if (t->is_refused || m->sampled == OUTSIDE_MAX) return false;
+  if (t->is_refused || m->sampled == OUTSIDE_MAX || stops_for_python(m, t, late_ns)) return false;
   if (!outside_start(&t->outside, m->writer, t->tid, t->name,
                      m->recording->control->sample_interval_ns, t->run_ns, merges ? late_ns : 0)) {
     t->is_refused = true;

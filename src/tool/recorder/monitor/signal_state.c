@@ -20,6 +20,7 @@ void signal_state_parse(const char *text, signal_state_t *out) {
   const uint64_t bit = UINT64_C(1) << (SIGURG - 1);
   *out = (signal_state_t){.is_blocked = number_of(text, "\nSigBlk:", 16) & bit,
                           .is_caught = number_of(text, "\nSigCgt:", 16) & bit,
+                          .is_traced = number_of(text, "\nTracerPid:", 10) != 0,
                           .filters = (unsigned)number_of(text, "\nSeccomp_filters:", 10)};
 }
 

@@ -14,6 +14,8 @@ typedef struct signal_state {
   bool is_blocked;
   /* the process has a handler for SIGURG */
   bool is_caught;
+  /* it has a tracer: a debugger, or strace */
+  bool is_traced;
   /* seccomp filters that apply (Linux 5.9), and whether the recorder has fewer */
   unsigned filters;
   bool is_filtered;

@@ -28,8 +28,11 @@ void stopped_read(thread_stacks_t *s, const pid_t *tids, size_t count,
   problem_t problem;
   bool is_broken = false;
   target_t *target = count ? thread_stacks_target(s) : NULL;
-  const stacks_options_t options = {
-      .depth = DEPTH_MAX, .touch = TOUCH_ANY, .wanted = is_wanted, .context = &wanted};
+  const stacks_options_t options = {.depth = DEPTH_MAX,
+                                    .touch = TOUCH_ANY,
+                                    .wanted = is_wanted,
+                                    .context = &wanted,
+                                    .python = true};
   if (!target || !stacks_capture(target, &options, &problem)) return;
   for (size_t i = 0; i < target->thread_count; i++) {
     const thread_t *thread = &target->threads[i];
