@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Servers under load that are recorded again and again, from outside or with the agent, beside a twin that is not
 recorded: no request fails, and the process has afterwards what it had before."""
+import getpass
 import hashlib
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import signal
@@ -12,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from helpers import BUILD, SONDE, TIMEOUT_SECONDS, WORK, compile_c, connect, free_port, fresh, report, until
+from helpers import BUILD, SONDE, TIMEOUT_SECONDS, compile_c, connect, free_port, fresh, report, until
 
 CONNECTIONS = 4
 ATTACHED = os.path.join(BUILD, "lib", "libsonde-attached.so")
@@ -69,16 +71,28 @@ def _nginx(port, folder):
     return ["nginx", "-c", str(config), "-p", folder]
 
 
-# NAME: the command, a request, and what its answer matches.
+def _postgres(port, folder):
+    """It does not run as root, and initdb wants the name of its user."""
+    user = pwd.getpwnam("nobody" if os.geteuid() == 0 else getpass.getuser())
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    programs = pathlib.Path(shutil.which("postgres")).resolve().parent
+    within = ["setpriv", f"--reuid={user.pw_uid}", "--clear-groups"] if os.geteuid() == 0 else []
+    return [*within, "sh", "-c", f"cd {folder} && {programs}/initdb -A trust -U user -N data && exec {programs}/postgres "
+            f"-D data -p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"]
+
+
+# NAME: the command, a request, what its answer matches, and what a client sends and receives before.
 SERVICES = {
     "redis-server": (lambda port, folder: ["redis-server", "--port", str(port), "--save", "", "--dir", folder],
-                     b"SET key value\r\nLRANGE list 0 9\r\nGET key\r\n", re.compile(rb"\+OK\r\n\*0\r\n\$5\r\nvalue\r\n$")),
+                     b"SET key value\r\nLRANGE list 0 9\r\nGET key\r\n",
+                     re.compile(rb"\+OK\r\n\*0\r\n\$5\r\nvalue\r\n$")),
     "nginx": (_nginx, *GET),
     "node": (lambda port, folder: ["node", "-e", NODE % port], *GET),
     "python3": (lambda port, folder: ["/usr/bin/python3", "-c", PYTHON % port], *GET),
+    "postgres": (_postgres, b"Q\0\0\0\x26SELECT length(repeat('x', 90000))\0", re.compile(rb"T.*D.*90000.*Z\x00\x00\x00\x05I$", re.S),
+                 b"\0\0\0\x25\0\3\0\0user\0user\0database\0postgres\0\0",
+                 re.compile(rb"R.*K\x00\x00\x00\x0c(....).*Z\x00\x00\x00\x05I$", re.S)),
 }
-
-
 # Beside twice the twin's growth: node's heap grows and shrinks.
 GROWTH_KB = {"node": 65536}
 # libuv keeps a large array on the stack that it does not fill, so words of the agent may stay in it.
@@ -128,7 +142,7 @@ class Server:
 
     def __init__(self, name):
         self.name = name
-        self.command, self.request, self.answer = SERVICES[name]
+        self.command, self.request, self.answer, *self.greeting = SERVICES[name]
         self.port, self.folder = free_port(), fresh(".served")
         os.mkdir(self.folder)
         self.process = subprocess.Popen(self.command(self.port, self.folder), stdout=subprocess.DEVNULL,
@@ -150,18 +164,37 @@ class Server:
         self.process.kill()
         self.process.wait(timeout=TIMEOUT_SECONDS)
 
+    def _ask(self, client, request, expected):
+        answer = b""
+        client.sendall(request)
+        while not (match := expected.match(answer)):
+            part = client.recv(65536)
+            if not part or len(answer) > 4096:
+                raise ConnectionError(f"answer {answer[:200]}")
+            answer += part
+        return match
+
+    def _connect(self):
+        """postgres has a process for each connection; that of the last one is recorded. While it starts, it refuses."""
+        for _ in range(100):
+            client = connect(self.port)
+            client.settimeout(TIMEOUT_SECONDS)
+            try:
+                if self.greeting:
+                    self.pid = int.from_bytes(self._ask(client, *self.greeting)[1], "big")
+                return client
+            except ConnectionError as error:
+                client.close()
+                last = error
+                time.sleep(0.1)
+        raise last
+
     def _talk(self):
         try:
-            with connect(self.port) as client:
-                client.settimeout(TIMEOUT_SECONDS)
+            with self._connect() as client:
                 while not self.ended:
-                    began, answer = time.monotonic(), b""
-                    client.sendall(self.request)
-                    while not self.answer.match(answer):
-                        part = client.recv(65536)
-                        if not part or len(answer) > 4096:
-                            raise ConnectionError(f"answer {answer[:200]}")
-                        answer += part
+                    began = time.monotonic()
+                    self._ask(client, self.request, self.answer)
                     self.longest = max(self.longest, time.monotonic() - began)
                     self.requests += 1
         except OSError as error:
@@ -171,15 +204,20 @@ class Server:
         """A digest of the bytes of each executable mapping of a file."""
         return {(m.start, m.path): hashlib.sha256(m.read()).hexdigest() for m in executable_mappings(self.pid) if m.path}
 
-    def counts(self):
-        """Descriptors, threads, and mappings of files: the least of many readings, as nginx opens a file for each
-        request."""
-        return min(self._counts() for _ in range(50))
+    def _descriptors(self):
+        """All but that of the file which nginx opens for each request."""
+        for name in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                if not os.readlink(f"/proc/{self.pid}/fd/{name}").endswith("/index.html"):
+                    yield name
+            except FileNotFoundError:
+                pass
 
-    def _counts(self):
+    def counts(self):
+        """Descriptors, threads, and mappings of files."""
         with open(f"/proc/{self.pid}/maps", encoding="utf-8") as maps:
             mapped = sum(line.split()[4] != "0" for line in maps)
-        return len(os.listdir(f"/proc/{self.pid}/fd")), len(os.listdir(f"/proc/{self.pid}/task")), mapped
+        return len(list(self._descriptors())), len(os.listdir(f"/proc/{self.pid}/task")), mapped
 
 
 def start_attached(pid, path, *options):
@@ -249,7 +287,7 @@ def _anonymous_code(server):
 
 def record_again_and_again(name, cycles, seconds=0.5, agent=False):
     """Returns a line of figures. Fails if a request failed or the process has changed."""
-    if not shutil.which(SERVICES[name][0](1, WORK)[0]):
+    if not shutil.which(name):
         return None
     no_perf, retries, asleep = compile_c(REFUSES, "-w"), 0, 0
     with Server(name) as server, Server(name) as twin:
