@@ -15,7 +15,8 @@ def trace_source(name):
 
 def record_trace(program, *arguments, trace="--trace", options=(), waits=False, **how):
     """WAITS: whether calls that can block are traced besides, as is the default."""
-    path, done = record([program, *arguments], trace, *([] if waits else ["--no-waits"]), *options, **how)
+    alone = ["--no-waits"] if trace.startswith("--trace") and not waits else []  # other sensors trace nothing
+    path, done = record([program, *arguments], trace, *alone, *options, **how)
     assert os.path.exists(path), done.stderr
     return path, done
 
