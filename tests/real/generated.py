@@ -9,7 +9,9 @@ import os
 import random
 import shutil
 
-from helpers import SEED, Delays, check, compile_c, events, fresh, needs_agent, nothing_missing, record, report, run_cases, sonde, try_sonde, write
+from helpers import (
+    SEED, Delays, check, compile_c, events, fresh, needs_agent, nothing_missing, record, report, run_cases, sonde,
+    try_sonde, write)
 from shared.generated import generate, total
 from shared.timing import near
 
@@ -51,8 +53,8 @@ class Run:
         return check(found == true, f"{what}: {found}, the program: {true}")
 
     def __str__(self):
-        return (f"{self.compiler} {' '.join(self.options)}, {len(self.tids)} threads, {self.model.events} allocations and "
-                f"frees: {' '.join(self.sensors)}")
+        return (f"{self.compiler} {' '.join(self.options)}, {len(self.tids)} threads, {self.model.events} allocations "
+                f"and frees: {' '.join(self.sensors)}")
 
 
 def _sensors(draw):
@@ -139,7 +141,8 @@ def _check_malloc(run):
 
 
 def _check_functions(run):
-    owned, rows = collections.defaultdict(lambda: [0, 0]), report(run.path, "--by", "allocated", "--top", 1000000, "malloc")
+    owned = collections.defaultdict(lambda: [0, 0])
+    rows = report(run.path, "--by", "allocated", "--top", 1000000, "malloc")
     for path, amount in run.model.allocated.items():
         owned[path[-1]] = [a + b for a, b in zip(owned[path[-1]], amount)]
     true = {name: (total([amount]), len(run.model.stacks[name])) for name, amount in owned.items()}
@@ -209,7 +212,8 @@ def _check_wall(run):
         check(times[where] <= told[where + "_ns"] + len(told["stacks"]), (times, told))
     if all(thread["samples"] for thread in told["threads"]):  # each was seen blocked
         check(abs(times["blocked"] - told["blocked_ns"]) <= len(told["stacks"]), (times, told))
-    run.expect(sum(told[key] for key in ("cpu_ns", "waited_for_cpu_ns", "blocked_ns")), told["seen_ns"], "time of threads")
+    parts = sum(told[key] for key in ("cpu_ns", "waited_for_cpu_ns", "blocked_ns"))
+    run.expect(parts, told["seen_ns"], "time of threads")
 
 
 def _check_cpu_time(run):
@@ -262,7 +266,8 @@ def _check_leaks(run):
     check(found >= run.model.lost[0] - 8 * len(run.tids), f"{found} leaked, the program lost {run.model.lost[0]}")
 
 
-CHECKS = {"trace": _check_trace, "audit": _check_audit, "wall": _check_wall, "sample": _check_cpu_time, "leaks": _check_leaks}
+CHECKS = {"trace": _check_trace, "audit": _check_audit, "wall": _check_wall, "sample": _check_cpu_time,
+          "leaks": _check_leaks}
 
 
 def figures_are_the_programs():

@@ -27,7 +27,8 @@ class Program:
 
     def _statement(self, i):
         draw = self.draw
-        kinds = ["malloc", "malloc", "calloc", "realloc", "aligned", "free", "free", "lose", "open", "miss", "mkdir", "unlink"]
+        kinds = ["malloc", "malloc", "calloc", "realloc", "aligned", "free", "free", "lose"]
+        kinds += ["open", "miss", "mkdir", "unlink"]
         kinds += ["new"] * 2 * self.is_cxx + ["call"] * 5 * (i < self.count - 1)
         kind, slot, size = draw.choice(kinds), draw.randrange(SLOTS), draw.choice((1, 24, 100, 1000, 5000, 300000))
         size += draw.randrange(size)
@@ -57,8 +58,8 @@ class Program:
                             for i in range(1, self.threads))
         start = "\n".join(f"  pthread_create(&threads[{i}], NULL, run_t{i}, NULL);" for i in range(1, self.threads))
         join = "\n".join(f"  pthread_join(threads[{i}], NULL);" for i in range(1, self.threads))
-        return _FRAME.format(times=", ".join(times or ["0"]), bodies="".join(bodies), threads=threads, start=start, join=join,
-                             count=self.threads, status=self.status, slots=SLOTS)
+        return _FRAME.format(times=", ".join(times or ["0"]), bodies="".join(bodies), threads=threads, start=start,
+                             join=join, count=self.threads, status=self.status, slots=SLOTS)
 
     def _line(self, statement, times):
         kind, *words = statement
