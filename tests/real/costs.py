@@ -67,6 +67,24 @@ SQL = ("create table t(a integer primary key, b text); with recursive n(x) as (s
        "create index i on t(b); select count(*), min(b), max(b) from t where b like 'text 1%';")
 
 
+def _faults(*options):
+    """Page faults of a recorder and its program, the least of three runs."""
+    counts = []
+    for _ in range(3):
+        recorder = os.posix_spawn(SONDE, [SONDE, "record", *options, "-o", fresh(), "--", "/bin/true"], os.environ)
+        _, status, usage = os.wait4(recorder, 0)
+        assert status == 0, (options, status)
+        counts.append(usage.ru_minflt)
+    return min(counts)
+
+
+def unused_tables_are_not_touched():
+    """The recorder's tables are of the size that many threads need; a short program has few."""
+    plain, stalls = _faults("--malloc"), _faults("--stall")
+    print(f"page faults: {plain} with --malloc, {stalls} with --stall")
+    assert stalls < plain + 100, (plain, stalls)
+
+
 def _stacks_of(*options):
     path, _ = record(["sqlite3", ":memory:", SQL], "--malloc=all", *options)
     nothing_missing(report(path))

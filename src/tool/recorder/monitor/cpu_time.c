@@ -96,6 +96,7 @@ struct cpu_time_monitor {
   timed_thread_t *threads;
   size_t count, capacity;
   uint32_t numbers;
+  uint32_t entries; /* of the table that THREADS have had */
   /* without the agent: it was polled before; the threads that the kernel samples */
   bool from_outside, has_polled;
   uint32_t sampled;
@@ -371,6 +372,7 @@ static timed_thread_t *thread_of(cpu_time_monitor_t *m, pid_t tid) {
       .tid = tid, .schedstat = -1, .number = ++m->numbers, .found_ns = os_monotonic_ns()};
   t->entry = thread_table_find_ended(table_of(m), (uint32_t)tid); /* it is ending */
   if (!t->entry) t->entry = thread_table_claim(table_of(m), (uint32_t)tid);
+  if (t->entry) m->entries++;
   return t;
 }
 
@@ -413,8 +415,10 @@ static void remove_ended(cpu_time_monitor_t *m) {
   m->count = kept;
 }
 
-/* Threads that started and ended since the last poll. */
+/* Threads that started and ended since the last poll. The table is large, so it is searched only if
+ * it has had entries of others. */
 static void add_short_threads(cpu_time_monitor_t *m) {
+  if (load_acquire(&table_of(m)->started) == m->entries) return;
   for (uint32_t i = 0; i < SHM_THREADS; i++) {
     shm_thread_t *entry = &table_of(m)->items[i];
     pid_t tid = (pid_t)load_acquire(&entry->tid);
@@ -422,6 +426,7 @@ static void add_short_threads(cpu_time_monitor_t *m) {
     bool known = place < m->count && m->threads[place].entry == entry;
     if (!tid || known || !load_acquire(&entry->end_ns)) continue;
     timed_thread_t t = {.tid = tid, .schedstat = -1, .number = ++m->numbers, .entry = entry};
+    m->entries++;
     end_thread(m, &t);
   }
 }

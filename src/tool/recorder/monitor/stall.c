@@ -32,6 +32,7 @@ struct stall_monitor {
   shm_loops_t *loops;
   stall_context_t context;
   stall_loop_t monitored[SHM_LOOPS];
+  uint32_t used; /* entries from here on were never touched, and take no memory */
   uint32_t exec_index;
   /* an iteration began since the last scan, or lasts */
   bool active;
@@ -141,14 +142,14 @@ static uint64_t scan_loop(stall_monitor_t *m, uint32_t i, uint64_t now, uint64_t
 /* ---- all of them -------------------------------------------------------------------------- */
 
 static void end_all(stall_monitor_t *m, stall_ending_t ending) {
-  for (uint32_t i = 0; i < SHM_LOOPS; i++)
+  for (uint32_t i = 0; i < m->used; i++)
     if (m->monitored[i].tid) drop(m, &m->monitored[i], ending);
   (void)monitor_writer_flush(m->context.writer);
 }
 
 /* The program runs on: stalls that last have no end yet. */
 static void release_all(stall_monitor_t *m) {
-  for (uint32_t i = 0; i < SHM_LOOPS; i++)
+  for (uint32_t i = 0; i < m->used; i++)
     if (m->monitored[i].tid) stall_loop_close(&m->context, &m->monitored[i]);
   (void)monitor_writer_flush(m->context.writer);
 }
@@ -192,11 +193,12 @@ static void check_unsampled(stall_monitor_t *m, uint64_t now) {
 static uint64_t scan(stall_monitor_t *m, uint64_t late) {
   uint64_t next = UINT64_MAX, now = os_monotonic_ns();
   uint32_t used = load_acquire(&m->loops->used);
+  if (used > m->used) m->used = used < SHM_LOOPS ? used : SHM_LOOPS;
   m->active = false;
   follow_exec(m);
   check_unsampled(m, now);
   calibrate(&m->context);
-  for (uint32_t i = 0; i < used && i < SHM_LOOPS; i++) {
+  for (uint32_t i = 0; i < m->used; i++) {
     uint64_t wanted = scan_loop(m, i, now, late);
     if (wanted < next) next = wanted;
   }
