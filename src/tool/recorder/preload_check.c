@@ -85,8 +85,9 @@ preload_verdict_t preload_check_file(const char *root, const char *file, uid_t u
 bool preload_check(const char *command, char *refusal, size_t size) {
   static const char *const refusals[] = {
       [PRELOAD_STATIC] =
-          "is statically linked, so no library can be preloaded; start it, and record "
-          "it with 'sonde record -p PID', or link it dynamically",
+          "is statically linked, so no library can be preloaded. Start it and use 'sonde record -p "
+          "PID' for CPU time, waits and stalls; --malloc, --audit and --trace need a dynamic "
+          "program",
       [PRELOAD_32_BIT] = "is a 32-bit program; sonde's agent is built for 64 bits",
       [PRELOAD_GAINS_RIGHTS] = "is setuid or setgid, or has capabilities, so the loader does not "
                                "preload libraries; record it as the user it runs as"};
