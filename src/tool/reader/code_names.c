@@ -50,6 +50,7 @@ typedef struct code_times {
   ARRAY(added_t) added;
   hash_index_t by_parent;
   uint32_t chain[READER_DEPTH_MAX];
+  size_t looked_at;
   bool failed;
 } code_times_t;
 
@@ -67,8 +68,9 @@ static int by_time(const void *a, const void *b) {
   return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Codes that are looked at for an address. A hostile file may have any number around it. */
-enum { CODES_MAX = 4096 };
+/* Codes that are looked at for an address, and for all addresses together. A hostile file may have
+ * any number around each. */
+enum { CODES_MAX = 4096, CODES_LOOKED_AT_MAX = 4 << 20 };
 
 /* The highest end of each code and all before it. */
 static uint64_t *reaches(const reader_t *r) {
@@ -103,6 +105,7 @@ static size_t find_codes(const reader_t *r, code_times_t *t, const uint64_t *rea
     if (place) *place = code;
   }
   size_t count = t->candidates.count - first;
+  t->looked_at += count;
   if (count) qsort(t->candidates.items + first, count, sizeof *t->candidates.items, by_time);
   return count;
 }
@@ -184,6 +187,10 @@ static bool name_frames(reader_t *r, code_times_t *t, const uint64_t *reach) {
   for (size_t i = 0; i < r->frames.count; i++) {
     record_frame_t *f = &r->frames.items[i];
     if (!is_generated(f)) continue;
+    if (t->looked_at > CODES_LOOKED_AT_MAX) {
+      r->damage.missing_definitions++;
+      continue;
+    }
     size_t count = find_codes(r, t, reach, f->pc - !(f->flags & FRAME_EXACT));
     if (!count) continue;
     bool is_constant = has_one_name(t, count);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Recordings whose pairs of native stacks and chains of Python frames would need more memory or time than any
-recording of a program: their reports end within bounds, and say what is missing."""
+"""Recordings whose pairs of native stacks and chains of Python frames, or whose names of generated code, would need more
+memory or time than those of any program: their reports end within bounds."""
 import json
 
 from helpers import run_cases
@@ -73,6 +73,16 @@ def many_interpreters(folder):
     path = recording(folder / "run.sonde", events, table(1, numbers(1)), b"".join(images[::2]), b"".join(images[1::2]),
                      *_tables(frames + [(FRAME, (count + 1, PYTHON_PC, 0, 0))] + nodes))
     assert bounded_sonde("events", path, seconds=SECONDS, megabytes=1024).returncode == 0
+
+
+def much_code_at_one_address(folder):
+    """Any of 4,096 functions may have been at each of many addresses."""
+    codes = b"".join(table(25, numbers(65536, 1 << 20, i, i + 1, i, 0) + string(b"f%d" % i)) for i in range(4096))
+    frames = [(FRAME, (1 + i, 65537 + i, 0, 0)) for i in range(STACKS * 6)]
+    path = recording(folder / "run.sonde", bytes([1, 1]) + numbers(64, 1), table(1, numbers(1)), codes, *_tables(
+        frames + [(NODE, (1, 0, 1))]))
+    run = bounded_sonde("events", path, seconds=SECONDS)
+    assert run.returncode == 0, run
 
 
 run_cases(globals())
