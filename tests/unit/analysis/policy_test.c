@@ -49,7 +49,8 @@ static const struct {
      "my.yaml:4: the C library has no function 'getenvv': correct the name, or name its library, "
      "as in 'libfoo.so*:getenvv()'"},
     {"version: 1\ncategories:\n  - id: a\n    functions:\n      - getenv(string)\n",
-     "my.yaml:5: 'getenv': an argument is one of -, text, path, number, flags, address, strings"},
+     "my.yaml:5: 'getenv': an argument is one of -, text, path, number, process, flags, address, "
+     "strings, hashed-text, hashed-path, hashed-address, hashed-strings"},
     {"version: 1\ncategories:\n  - id: a\n    functions: [getenv(text]\n",
      "my.yaml:4: 'getenv': ',' or ')' is missing after an argument"},
     {"version: 1\ncategories: [\n", "my.yaml:3: this is not YAML: "},

@@ -5,6 +5,7 @@
  */
 #include "sensor/audit/audit.h"
 
+#include "base/siphash.h"
 #include "base/text.h"
 #include "base/varint.h"
 #include "os/os.h"
@@ -61,6 +62,10 @@ struct audit_thread {
 static const audit_policy_t *policy;
 static uint16_t policy_number; /* cached decisions of other policies are ignored */
 
+/* Of hashed arguments. */
+static uint64_t key[2];
+static bool has_key;
+
 /* A call while its record is built. */
 typedef struct audited_call {
   const audit_function_t *function;
@@ -75,7 +80,7 @@ typedef struct audited_call {
 
 /* Copies the string argument I. If the function itself reads it, it is readable. */
 static uint32_t copy_text(const audited_call_t *c, uint8_t *out, int i) {
-  bool known = c->function->arguments[i] == AUDIT_TEXT;
+  bool known = audit_plain(c->function->arguments[i]) == AUDIT_TEXT;
   return audit_copy_text(&c->memory, out, c->arguments[i], AUDIT_TEXT_MAX, known);
 }
 
@@ -118,8 +123,8 @@ static uint8_t *put_strings(const audited_call_t *c, uint8_t *q, uint64_t array)
   return q + 2 + n;
 }
 
-static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
-  switch (c->function->arguments[i]) {
+static uint8_t *put_plain(const audited_call_t *c, uint8_t *q, int i) {
+  switch (audit_plain(c->function->arguments[i])) {
   case AUDIT_TEXT:
   case AUDIT_PATH: return put_text(c, q, i);
   case AUDIT_NUMBER:
@@ -129,6 +134,16 @@ static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
   case AUDIT_STRINGS: return put_strings(c, q, c->arguments[i]);
   default: return q;
   }
+}
+
+/* The plain argument is erased from the chunk again. Without a key, which nobody else knows, the
+ * hash is 0. */
+static uint8_t *put_argument(const audited_call_t *c, uint8_t *q, int i) {
+  uint8_t *end = put_plain(c, q, i);
+  if (!audit_is_hashed(c->function->arguments[i])) return end;
+  uint64_t hash = has_key ? siphash(key, q + 2, (size_t)(end - q) - 2) : 0;
+  memset(q, 0, (size_t)(end - q));
+  return q + varint_put(q, hash);
 }
 
 /* ---- matching -------------------------------------------------------------------------------- */
@@ -332,7 +347,23 @@ void audit_called_by(uint64_t number, uint64_t arguments, uint64_t at, uint64_t 
 }
 #endif
 
+/* Another program, and another run, has another key. It is recorded nowhere. */
+static void make_key(void) {
+  int fd = has_key ? -1 : os_open_read("/dev/urandom");
+  if (fd < 0) return;
+  has_key = os_read(fd, key, sizeof key) == (ssize_t)sizeof key;
+  os_close(fd);
+}
+
+static bool hashes(const audit_policy_t *p) {
+  for (uint32_t i = 0; i < p->function_count; i++)
+    for (int k = 0; k < AUDIT_ARGUMENTS; k++)
+      if (audit_is_hashed(audit_functions(p)[i].arguments[k])) return true;
+  return false;
+}
+
 void audit_start(const audit_policy_t *p) {
+  if (hashes(p)) make_key();
   policy = p;
   policy_number++;
 }

@@ -34,7 +34,11 @@
   X(AUDIT_ADDRESS, 5, "address") /* a struct sockaddr, its size in the next argument */            \
   X(AUDIT_STRINGS, 6, "strings") /* an array of strings that ends with NULL */                     \
   X(AUDIT_PROCESS, 7, "process") /* an int, another process: no call with the own one is recorded  \
-                                  */
+                                  */                                                               \
+  X(AUDIT_HASHED_TEXT, 8, "hashed-text")                                                           \
+  X(AUDIT_HASHED_PATH, 9, "hashed-path")                                                           \
+  X(AUDIT_HASHED_ADDRESS, 10, "hashed-address")                                                    \
+  X(AUDIT_HASHED_STRINGS, 11, "hashed-strings")
 
 typedef enum audit_argument {
 #define AUDIT_ARGUMENT_ENUM(name, value, word) name = value,
@@ -44,6 +48,14 @@ typedef enum audit_argument {
 } audit_argument_t;
 
 static inline bool audit_is_text(uint8_t kind) { return kind == AUDIT_TEXT || kind == AUDIT_PATH; }
+
+/* Of these a hash is recorded, and what is hashed is as of the plain kind. */
+static inline bool audit_is_hashed(uint8_t kind) { return kind >= AUDIT_HASHED_TEXT; }
+
+static inline uint8_t audit_plain(uint8_t kind) {
+  static const uint8_t plain[] = {AUDIT_TEXT, AUDIT_PATH, AUDIT_ADDRESS, AUDIT_STRINGS};
+  return audit_is_hashed(kind) ? plain[kind - AUDIT_HASHED_TEXT] : kind;
+}
 
 /* A function's name may be an Objective-C method, "-[Class selector:]", or a glob of such names;
  * the argument, if any, is then the name of the called method. */

@@ -238,7 +238,8 @@ static bool parse_arguments(policy_parser_t *r, size_t line, const char *p, poli
                    AUDIT_ARGUMENTS);
     if (!argument_kind(p, size, &f->arguments[i]))
       return wrong(r, line,
-                   "'%s': an argument is one of -, text, path, number, flags, address, strings",
+                   "'%s': an argument is one of -, text, path, number, process, flags, address, "
+                   "strings, hashed-text, hashed-path, hashed-address, hashed-strings",
                    f->name);
     p = skip_space(p + size);
     if (*p == ',')

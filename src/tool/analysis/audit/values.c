@@ -24,7 +24,7 @@ static bool get_value(const uint8_t **p, const uint8_t *end, audit_value_t *v) {
     v->number = (int64_t)unzigzag(n);
     return true;
   }
-  if (v->kind == AUDIT_FLAGS) {
+  if (v->kind == AUDIT_FLAGS || audit_is_hashed(v->kind)) {
     v->number = (int64_t)n;
     return true;
   }
@@ -187,7 +187,17 @@ static void put_number(text_writer_t *w, const audit_value_t *v) {
     append(w, "%" PRId64, v->number);
 }
 
+/* A hash is another in every run. */
+static void put_hash(text_writer_t *w, uint64_t hash) {
+  append(w, "#");
+  if (!w->class && hash) append(w, "%016" PRIx64, hash);
+}
+
 static void put_value(text_writer_t *w, const audit_value_t *v) {
+  if (audit_is_hashed(v->kind)) {
+    put_hash(w, (uint64_t)v->number);
+    return;
+  }
   switch (v->kind) {
   case AUDIT_NUMBER:
   case AUDIT_PROCESS:
