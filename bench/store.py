@@ -61,7 +61,8 @@ def timed(*words):
     began, before = time.monotonic(), os.times()
     done = try_sonde(*words, timeout=3600)
     after = os.times()
-    assert done.returncode in (0, 1) and not done.stderr, done.stderr  # 1: there are regressions
+    # 1: there are regressions; 2: the builds have no names that relate them
+    assert done.returncode in (0, 1) or "are not compared" in done.stderr, done
     return time.monotonic() - began, after.children_user + after.children_system - before.children_user - \
         before.children_system, done.stdout
 

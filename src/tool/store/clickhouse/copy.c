@@ -151,6 +151,19 @@ static bool copy_stack(clickhouse_t *c, engine_t *copy, const copy_need_t *need)
 
 /* ---- what a question needs ---------------------------------------------------------------- */
 
+/* Comparisons look at all frames of the stacks. */
+static bool copy_frames_of(clickhouse_t *c, engine_t *copy, const digest_t *d) {
+  id_set_t used = {0};
+  const filling_t stacks = {.copy = copy, .table = STORE_STACKS, .only = &used};
+  bool good = true;
+  for (size_t i = 0; good && i < d->sums.count; i++)
+    good = id_set_add(&used, (uint64_t)d->sums.items[i].stack) >= 0;
+  good =
+      good && fill_some(c, &stacks, NULL) && fill(c, copy, STORE_FRAMES) && signatures_update(copy);
+  id_set_free(&used);
+  return good;
+}
+
 static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need) {
   char where[128];
   digest_t d = {.by_stack = need->builds != NULL};
@@ -160,6 +173,7 @@ static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need
   bool good = read_stacks(c, &d) &&
               read_totals(c, need->measures, need->builds ? where : NULL, digest_add_total, &d);
   if (good && need->most) digest_keep_largest(&d, need->most);
+  if (good && need->builds) good = copy_frames_of(c, copy, &d);
   good = good && digest_insert(&d, copy) &&
          copy_places(c, copy, &d.sites, "frame IN (SELECT site FROM stacks)");
   digest_free(&d);

@@ -14,7 +14,7 @@ typedef struct copy_need {
   unsigned measures;         /* the totals of these, a bit for each; and causes, places and names */
   bool is_whole;             /* all of them, and all rows of all tables but the facts */
   uint64_t most;             /* of the largest sums of each build so many; 0: all */
-  const char *const *builds; /* the totals of these two builds alone; NULL: of all */
+  const char *const *builds; /* the totals and frames of these two alone; NULL: of all */
   uint64_t stack;            /* the totals of stacks with its signature, and its frames; 0: none */
 } copy_need_t;
 

@@ -41,7 +41,8 @@ bool digest_add_total(void *digest, const store_value_t *values);
 /* Keeps the MOST largest sums of each measure and build, in the order of the queries. */
 void digest_keep_largest(digest_t *digest, uint64_t most);
 
-/* Inserts the totals, their stacks without frames, and fills `sites`. False: failed. */
+/* Inserts the totals, and their stacks without frames if they are not there; fills `sites`. False:
+ * failed. */
 bool digest_insert(digest_t *digest, engine_t *copy);
 
 void digest_free(digest_t *digest);
