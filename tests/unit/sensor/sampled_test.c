@@ -25,6 +25,18 @@ static void the_logarithm_is_close(void **unused) {
   assert_true(worst < 1e-5);
 }
 
+static void weights_are_close(void **unused) {
+  (void)unused;
+  static const uint64_t rates[] = {1, 4096, 524288, UINT64_C(1) << 40};
+  for (size_t r = 0; r < sizeof rates / sizeof *rates; r++)
+    for (uint64_t size = 1; size < UINT64_C(1) << 36; size = size * 3 / 2 + 1) {
+      double wanted = (double)size / -expm1(-(double)size / (double)rates[r]);
+      double off = fabs((double)sampled_weight(size, rates[r]) - wanted);
+      assert_true(off <= 0.51 + wanted * 1e-12);
+    }
+  assert_int_equal(sampled_weight(0, 4096), sampled_weight(1, 4096));
+}
+
 static void a_table_finds_what_was_added(void **unused) {
   (void)unused;
   assert_false(sampled_forget(0x1000));
@@ -80,8 +92,8 @@ static void a_full_table_grows(void **unused) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_logarithm_is_close),
-                                     cmocka_unit_test(a_table_finds_what_was_added),
-                                     cmocka_unit_test(a_full_table_grows)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_logarithm_is_close), cmocka_unit_test(weights_are_close),
+      cmocka_unit_test(a_table_finds_what_was_added), cmocka_unit_test(a_full_table_grows)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

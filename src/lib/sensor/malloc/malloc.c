@@ -8,6 +8,7 @@
  */
 #include "sensor/malloc/malloc.h"
 
+#include "sensor/malloc/heap_probe.h"
 #include "sensor/malloc/mapping.h"
 #include "sensor/sensor.h"
 
@@ -26,8 +27,30 @@ static uint64_t rate_of(const stream_t *s) {
 
 bool malloc_end_sampling(stream_t *s, uint64_t address) { return put_rate(s, address, 0); }
 
+/* The probes do not depend on what the recording has space for. */
+static void probe_alloc(uint64_t address, uint64_t size, uint64_t rate) {
+#if HEAP_PROBES
+  if (UNLIKELY(otel_memory_alloc_semaphore))
+    heap_probe_fire_alloc(address, size, sampled_weight(size, rate));
+#else
+  (void)address, (void)size, (void)rate;
+#endif
+}
+
+static void probe_free(uint64_t address) {
+#if HEAP_PROBES
+  if (UNLIKELY(otel_memory_free_semaphore)) heap_probe_fire_free(address);
+#else
+  (void)address;
+#endif
+}
+
 bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool is_alloc) {
   if (LIKELY(is_alloc ? !sampled_choose(s, address, size) : !sampled_forget(address))) return false;
+  if (is_alloc)
+    probe_alloc(address, size, rate_of(s));
+  else
+    probe_free(address);
   if (put_rate(s, address, rate_of(s))) return true;
   writer_lost_event(s->writer->control);
   return false;
@@ -76,6 +99,8 @@ void malloc_before_realloc(malloc_realloc_t *before, const void *old) {
 static void record_sampled_realloc(stream_t *s, const malloc_realloc_t *before, const void *old,
                                    const void *address, uint64_t size, caller_t at) {
   bool chosen = address && sampled_choose(s, (uintptr_t)address, size), written = true;
+  if (before->sampled) probe_free((uintptr_t)old);
+  if (chosen) probe_alloc((uintptr_t)address, size, rate_of(s));
   if (chosen || before->sampled) {
     uint64_t after = writer_now(s->writer);
     uint32_t stack = sensor_rare_stack_id(s, at);

@@ -151,3 +151,25 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
   }
   return true;
 }
+
+/* 1 - e^-x for x >= 0, to about 1e-15: by the series near 0; otherwise e^-x is (e^-(x/64))^64. */
+static double chance(double x) {
+  bool near = x < 0.25;
+  double y = near ? x : x / 64, term = y, sum = y;
+  if (x > 40) return 1;
+  for (int i = 2; i < 16; i++) {
+    term *= -y / i;
+    sum += term;
+  }
+  if (near) return sum;
+  double power = 1 - sum;
+  for (int i = 0; i < 6; i++)
+    power *= power;
+  return 1 - power;
+}
+
+uint64_t sampled_weight(uint64_t size, uint64_t sample_bytes) {
+  double bytes = (double)(size ? size : 1);
+  if (!sample_bytes) return size;
+  return (uint64_t)(bytes / chance(bytes / (double)sample_bytes) + 0.5);
+}

@@ -56,6 +56,10 @@ bool sampled_forget(uint64_t address);
 /* Adds ADDRESS to the table again. */
 void sampled_restore(uint64_t address);
 
+/* The bytes that a sampled block of SIZE bytes represents at the rate SAMPLE_BYTES:
+ * size / (1 - e^(-size / sample_bytes)). Their sum estimates all allocated bytes without bias. */
+uint64_t sampled_weight(uint64_t size, uint64_t sample_bytes);
+
 /* The natural logarithm of X > 0, to about 1e-6; libm is not available. Exported for tests. */
 double sampled_log(double x);
 
