@@ -110,11 +110,31 @@ static void expand(uint32_t id, frames_t *to) {
   if (chain) _exit(7);
 }
 
+/* For a failure: what the stack has instead of Python frames. */
+static void print_native(const frames_t *stack) {
+  for (uint32_t i = 0; i < stack->count; i++) {
+    char line[300];
+    frame_info_t info = {0};
+    Dl_info symbol = {0};
+    (void)frame_table_get(stack->ids[i], &info);
+    (void)dladdr((void *)(uintptr_t)info.pc, &symbol);
+    int n = snprintf(line, sizeof line, "native %#llx %s+%#llx\n", (unsigned long long)info.pc,
+                     symbol.dli_sname ? symbol.dli_sname : "?",
+                     (unsigned long long)(info.pc - (uint64_t)(uintptr_t)symbol.dli_saddr));
+    if (write(out, line, (size_t)n) < 0) _exit(3);
+  }
+}
+
 static void print_ours(uint32_t id) {
   frames_t stack;
+  uint32_t count = 0;
   expand(id, &stack);
   for (uint32_t i = 0; i < stack.count; i++)
-    if (python_frame_is(stack.ids[i])) print_frame(stack.ids[i]);
+    if (python_frame_is(stack.ids[i])) {
+      print_frame(stack.ids[i]);
+      count++;
+    }
+  if (!count) print_native(&stack);
 }
 
 /* The output is one: another thread may be in its handler. */

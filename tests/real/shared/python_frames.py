@@ -42,7 +42,7 @@ def compare_handlers(interpreter, library, seconds, lines=True):
         if not lines and len(ours) == len(theirs):
             without += bool(ours) and ours[0][1] == 0 != theirs[0][1]
             theirs = [(file, at and line, name) for (file, line, name), (_, at, _) in zip(theirs, ours)]
-        assert ours == theirs, (part[:5], ours, theirs)
+        assert ours == theirs, (part[:2000], ours, theirs)
         compared, frames = compared + 1, frames + len(ours)
     assert without <= compared / 50, (without, compared)  # calls that begin; others have the innermost line
     os.unlink(out)
