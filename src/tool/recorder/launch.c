@@ -110,9 +110,9 @@ bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tra
 }
 
 int launch_start(launch_t *launch, const char *settings) {
-  int error = 0;
-  if (write(launch->start_fd, settings, strlen(settings)) < 0) kill(launch->pid, SIGKILL);
+  int error = write(launch->start_fd, settings, strlen(settings)) < 0 ? errno : 0;
   close(launch->start_fd);
+  if (error) return error; /* the child ends without settings */
   return read(launch->error_fd, &error, sizeof error) == sizeof error ? error : 0;
 }
 

@@ -37,7 +37,10 @@ policy_t *policy_file_read(const char *name, time_t today, policy_source_t *out)
   policy_source_t source = {.name = name};
   const policy_source_t *builtin = policy_builtin(name);
   char *text = builtin ? strndup(builtin->text, builtin->size) : read_whole(name, &source.size);
-  if (!text) return NULL;
+  if (!text) {
+    if (builtin) (void)message_fail("out of memory");
+    return NULL;
+  }
   source.text = text;
   policy_t *policy = policy_read(builtin ? builtin : &source, NULL, today, error, sizeof error);
   if (builtin) source.size = builtin->size;
