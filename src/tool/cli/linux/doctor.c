@@ -63,6 +63,13 @@ static pid_t start_child(void) {
   return child;
 }
 
+/* CHILD is what fork returned: -1 names all processes to kill(2) and waitpid(2). */
+static bool is_started(doctor_t *doctor, pid_t child) {
+  if (child < 0)
+    doctor_add(doctor, VERDICT_MISSING, NULL, "cannot start a child process: %s", strerror(errno));
+  return child > 0;
+}
+
 static bool is_asleep(pid_t pid) {
   char path[32], text[256] = "";
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -77,6 +84,7 @@ static bool is_asleep(pid_t pid) {
 
 static void check_child(doctor_t *doctor) {
   pid_t child = start_child();
+  if (!is_started(doctor, child)) return;
   problem_t problem = {{0}};
   stacks_options_t quiet = {.depth = STACKS_DEPTH_DEFAULT, .touch = TOUCH_NONE};
   for (int i = 0; i < 2000 && !is_asleep(child); i++)
@@ -101,6 +109,7 @@ static void check_stop(doctor_t *doctor) {
   if (child == 0)
     while (true)
       __asm__ volatile("" ::: "memory");
+  if (!is_started(doctor, child)) return;
   problem_t problem = {{0}};
   stacks_options_t plain = {.depth = STACKS_DEPTH_DEFAULT};
   target_t *target = target_open_process(child, &problem);
