@@ -12,7 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PUBLIC __attribute__((visibility("default")))
@@ -42,6 +44,12 @@ static bool fails(const void *caller) {
 }
 
 #define FAILS() fails(__builtin_return_address(0))
+
+/* kill(-1, …) would end every process of this machine. */
+PUBLIC int kill(pid_t pid, int number) {
+  if (pid == -1) _exit(97);
+  return (int)syscall(SYS_kill, pid, number);
+}
 
 PUBLIC void *malloc(size_t size) { return FAILS() ? NULL : __libc_malloc(size); }
 PUBLIC void *calloc(size_t count, size_t size) {

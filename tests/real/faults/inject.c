@@ -6,7 +6,8 @@
  *
  * usage: inject CLASS N LOG COMMAND…
  * LOG gets the number of calls of the class, the one that failed, and processes that are left over.
- * Exits like the command; with N 0 no call fails.
+ * Exits like the command; with N 0 no call fails. A call of kill(-1) is prevented, and the status
+ * is 97.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TASKS_MAX = 256, NUMBERS_MAX = 8, LINE_MAX_BYTES = 512 };
+enum { TASKS_MAX = 256, NUMBERS_MAX = 8, LINE_MAX_BYTES = 512, KILLS_ALL = 97 };
 
 /* The calls of a class, and the error with which one fails. */
 typedef struct class {
@@ -53,6 +54,7 @@ typedef struct task {
 static task_t tasks[TASKS_MAX];
 static const class_t *wanted;
 static unsigned long count, nth;
+static bool kills_all;  /* the command would have killed every process */
 static bool is_running; /* the command, not this program's child before it */
 static char program[PATH_MAX], told[LINE_MAX_BYTES];
 
@@ -123,11 +125,29 @@ static void tell(pid_t tid, const struct __ptrace_syscall_info *info) {
                  (unsigned long)info->entry.args[1], (unsigned long)info->entry.args[2], file);
 }
 
+/* kill(-1, …), which a command may call with the result of a fork that failed, would end every
+ * process of this machine. It is not carried out. */
+static bool is_kill_of_all(const struct __ptrace_syscall_info *info) {
+  return info->op == PTRACE_SYSCALL_INFO_ENTRY && info->entry.nr == SYS_kill &&
+         (int)info->entry.args[0] == -1;
+}
+
+static void stop_kill_of_all(pid_t tid, struct user_regs_struct *regs) {
+  fprintf(stderr, "\nprocess %d called kill(-1)\n", tid);
+  kills_all = true;
+  regs->orig_rax = -1ul;
+  (void)ptrace(PTRACE_SETREGS, tid, NULL, regs);
+}
+
 /* Begins or ends a system call of TASK. */
 static void on_system_call(task_t *task) {
   struct __ptrace_syscall_info info;
   struct user_regs_struct regs;
   if (ptrace(PTRACE_GET_SYSCALL_INFO, task->tid, sizeof info, &info) <= 0) return;
+  if (is_kill_of_all(&info) && ptrace(PTRACE_GETREGS, task->tid, NULL, &regs) == 0) {
+    stop_kill_of_all(task->tid, &regs);
+    return;
+  }
   bool fails = false;
   if (is_running && info.op == PTRACE_SYSCALL_INFO_ENTRY && is_wanted(&info) &&
       !is_of_loader(task->tid, info.instruction_pointer))
@@ -233,5 +253,5 @@ int main(int argc, char **argv) {
     signal(WTERMSIG(status), SIG_DFL);
     kill(getpid(), WTERMSIG(status));
   }
-  return WEXITSTATUS(status);
+  return kills_all ? KILLS_ALL : WEXITSTATUS(status);
 }
