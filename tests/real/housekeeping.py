@@ -66,4 +66,18 @@ def old_orphans_of_the_command_are_removed(folder):
     assert left >= kept, kept - left
 
 
+def lists_tell_of_damage(folder):
+    """Lists that end early look complete, so a note says that they are not."""
+    whole, spoiled = folder / "whole.sonde", folder / "spoiled.sonde"
+    assert try_sonde("record", "--malloc=all", "-o", whole, "--", "/bin/ls", "/usr/bin").returncode == 0
+    data = bytearray(whole.read_bytes())
+    for i in range(len(data) // 2, len(data) // 2 + 3000):
+        data[i] ^= 0x5a
+    spoiled.write_bytes(data)
+    for words in ["events"], ["export"], ["history", "stack:1"]:
+        for path in whole, spoiled:
+            run = try_sonde(words[0], path, *words[1:])
+            assert ("is damaged: events are missing" in run.stderr) == (path == spoiled), (words, run.stderr)
+
+
 run_cases(globals())

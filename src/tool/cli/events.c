@@ -121,7 +121,7 @@ int verb_events(int argc, char **argv) {
   reader_t *reader = recording_open_events(parser.rest[0], program);
   if (!reader) return CLI_FAILED;
   int status = print_recording(reader, &naming.options, stacks, names, tables);
-  reader_close(reader);
+  recording_close(reader, parser.rest[0]);
   naming_free(&naming);
   return status;
 }

@@ -262,7 +262,7 @@ static int export_recording(const request_t *request) {
   if (!reader) return CLI_FAILED;
   if (request->chrome || request->timeline) {
     int done = request->chrome ? export_calls(request, reader) : export_times(request, reader);
-    reader_close(reader);
+    recording_close(reader, request->path);
     return done;
   }
   profile_source_t source;
@@ -273,7 +273,7 @@ static int export_recording(const request_t *request) {
     status = write_to(request, reader, &source);
     profile_source_free(&source);
   }
-  reader_close(reader);
+  recording_close(reader, request->path);
   return status;
 }
 

@@ -361,6 +361,6 @@ int verb_history(int argc, char **argv) {
   if (s.names) naming_note_missing(s.names);
   frame_names_free(s.names);
   naming_free(&naming);
-  reader_close(s.reader);
+  recording_close(s.reader, parser.rest[0]);
   return status;
 }

@@ -197,7 +197,9 @@ static int index_file(reader_t *r) {
   uint64_t at = r->header.header_size;
   while (at < r->size) {
     chunk_header_t h;
+    errno = 0;
     size_t n = reader_read(r, false, at, &h, sizeof h);
+    if (n < sizeof h && errno) return SONDE_EIO;
     if (n < sizeof h || !is_valid(&h)) {
       uint64_t next = n < sizeof h ? r->size : next_chunk(r, at + 8);
       note_skipped(r, at, next);
@@ -344,7 +346,12 @@ static bool choose_program(reader_t *r) {
 }
 
 static int open_reader(reader_t *r, char *error, size_t error_size) {
+  errno = 0;
   size_t n = reader_read(r, false, 0, &r->header, sizeof r->header);
+  if (n < sizeof r->header && errno) {
+    snprintf(error, error_size, "%s", strerror(errno));
+    return SONDE_EIO;
+  }
   int status = check_header(r, n, error, error_size);
   if (status < 0) return status;
   struct stat s;

@@ -33,6 +33,13 @@ reader_t *recording_open_events(const char *path, uint32_t program) {
   return NULL;
 }
 
+void recording_close(reader_t *reader, const char *path) {
+  const reader_damage_t *d = reader ? reader_damage(reader) : NULL;
+  if (d && (d->damaged_chunks || d->missing_chunks || d->skipped_bytes || d->bad_records))
+    message_note("'%s' is damaged: events are missing; 'sonde report' counts what was read", path);
+  reader_close(reader);
+}
+
 bool recording_open_report(report_t *r) {
   r->reader = recording_open_program(r->path, r->program);
   r->bold = terminal_style(stdout, TERMINAL_BOLD);

@@ -25,6 +25,10 @@ bool recording_program(const char *text, uint32_t *out);
 /* As recording_open_program, but fails for a summary, which has no events. */
 reader_t *recording_open_events(const char *path, uint32_t program);
 
+/* Closes READER of the recording PATH. Says so if it met damage: a list of events does not show
+ * that some are missing. READER may be NULL. */
+void recording_close(reader_t *reader, const char *path);
+
 /* Opens REPORT's path into its reader and sets its styles for stdout. */
 bool recording_open_report(report_t *report);
 
