@@ -75,7 +75,8 @@ static int compare_ids(const void *a, const void *b) {
 }
 
 static bool is_call(const reader_t *r, uint32_t frame) {
-  return bsearch(&frame, r->python_calls.items, r->python_calls.count, sizeof frame, compare_ids);
+  return r->python_calls.count &&
+         bsearch(&frame, r->python_calls.items, r->python_calls.count, sizeof frame, compare_ids);
 }
 
 /* The chain further out than the innermost call of CHAIN, whose shown frames are added to
