@@ -34,7 +34,7 @@ enum {
 
 /* A summary has at most this many lines; its lists have at most BRIEF_ROWS rows, and fewer if it
  * would not fit otherwise. */
-enum { SCREEN_LINES = 40, SCREEN_COLUMNS = 80, BRIEF_ROWS = 5 };
+enum { SCREEN_LINES = 40, SCREEN_COLUMNS = 80, BRIEF_ROWS = 5, END_LINES = 4 };
 
 #define SECTION_WORD(name) " " #name
 #define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
@@ -151,7 +151,18 @@ typedef struct request {
   report_t report;
   const char *from, *to;
   replay_options_t window;
+  unsigned omitted; /* of `minor` */
 } request_t;
+
+/* What a summary leaves out, in this order, until it fits on a screen. */
+static const char *const minor[] = {"vm", "usage", "audit", "malloc", "wall"};
+enum { MINOR_COUNT = sizeof minor / sizeof *minor };
+
+static bool is_omitted(const request_t *request, int i) {
+  for (unsigned k = 0; k < request->omitted; k++)
+    if (!strcmp(sections_all[i]->name, minor[k])) return true;
+  return false;
+}
 
 /* Returns the first word that is no section, or NULL. */
 static const char *choose_sections(sections_t *sections, char **words) {
@@ -195,58 +206,89 @@ static void print_unnamed(const report_t *r, FILE *out) {
   }
 }
 
+/* Adds the names of the sections that the recording has to TEXT, of SIZE bytes: of all, or of those
+ * that are left out. Returns the new length. */
+static int add_sections(const request_t *request, bool all, char *text, int n, int size) {
+  report_t whole = request->report; /* a summary leaves some sections out */
+  whole.brief = false;
+  for (int i = 0; i < SECTIONS_COUNT && n < size; i++)
+    if ((all || is_omitted(request, i)) &&
+        sections_all[i]->has_data(&whole, request->sections.states[i]))
+      n += snprintf(text + n, (size_t)(size - n), " %s", sections_all[i]->name);
+  return n;
+}
+
 /* The sections that the recording has, which a summary shortens. */
 static void print_more(const request_t *request, FILE *out) {
   const report_t *r = &request->report;
-  report_t whole = *r; /* a summary leaves some sections out */
   char text[512];
+  const int size = sizeof text;
   int n = snprintf(text, sizeof text, "more: sonde report FILE SECTION; sections:");
-  whole.brief = false;
-  for (int i = 0; i < SECTIONS_COUNT && n < (int)sizeof text; i++)
-    if (sections_all[i]->has_data(&whole, request->sections.states[i]))
-      n += snprintf(text + n, sizeof text - (size_t)n, " %s", sections_all[i]->name);
+  n = add_sections(request, true, text, n, size);
+  if (request->omitted && n < size) {
+    n += snprintf(text + n, (size_t)(size - n), "; left out here:");
+    if (n < size) (void)add_sections(request, false, text, n, size);
+  }
   fprintf(out, "\n%s", r->dim);
   (void)wrap_print(out, text, (wrap_t){0, 0, SCREEN_COLUMNS, WRAP_ALL_LINES});
   fputs(r->plain, out);
 }
 
-static int print_all(const request_t *request, FILE *out) {
+static int print_sections(const request_t *request, bool *printed, FILE *out) {
   const report_t *r = &request->report;
   const sections_t *all = &request->sections;
-  bool printed = false;
   int status = 0;
+  *printed = false;
   report_head_text(r, out);
   if (all->has_why) why_head_text(&all->why, r, out);
   for (int i = 0; i < SECTIONS_COUNT && status == 0; i++) {
-    bool has_data = sections_all[i]->has_data(r, all->states[i]);
+    bool has_data = !is_omitted(request, i) && sections_all[i]->has_data(r, all->states[i]);
     if (!(all->named[i] || (!all->any_named && has_data))) continue;
     status = print_section(request, i, out);
-    printed = true;
+    *printed = true;
   }
-  if (!printed) fprintf(out, "\nno events were recorded\n");
-  print_unnamed(r, out);
-  if (printed && r->brief) print_more(request, out);
+  if (!*printed && !request->omitted) fprintf(out, "\nno events were recorded\n");
   return status;
 }
 
-static bool fits_screen(const char *text) {
+static void print_end(const request_t *request, bool printed, FILE *out) {
+  print_unnamed(&request->report, out);
+  if ((printed || request->omitted) && request->report.brief) print_more(request, out);
+}
+
+static int print_all(const request_t *request, FILE *out) {
+  bool printed;
+  int status = print_sections(request, &printed, out);
+  print_end(request, printed, out);
+  return status;
+}
+
+static int count_lines(const char *text) {
   int lines = 0;
   for (; (text = strchr(text, '\n')); text++)
     lines++;
-  return lines <= SCREEN_LINES;
+  return lines;
 }
 
-/* Prints the summary, with lists of at most ROWS rows, if it fits on a screen or ROWS is 1. Returns
- * 1 if it does not fit. */
-static int print_summary(request_t *request, uint32_t rows) {
+/* Prints the summary, with lists of at most ROWS rows and without OMITTED of the minor sections, if
+ * it fits on a screen or nothing else can be omitted. Returns 1 if it does not fit. No section is
+ * omitted for a long list of images without names. */
+static int print_summary(request_t *request, uint32_t rows, unsigned omitted) {
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
   if (!out) return SONDE_ENOMEM;
   request->report.brief_rows = rows;
-  int status = print_all(request, out);
+  request->omitted = omitted;
+  bool printed;
+  int status = print_sections(request, &printed, out);
+  if (fflush(out) != 0) status = SONDE_ENOMEM;
+  int lines = status == 0 ? count_lines(text) : 0;
+  bool sections_fit = lines <= SCREEN_LINES - END_LINES;
+  print_end(request, printed, out);
   if (fclose(out) != 0) status = SONDE_ENOMEM;
-  if (status == 0 && rows > 1 && !fits_screen(text)) status = 1;
+  bool fits = status == 0 && (rows > 1 ? count_lines(text) <= SCREEN_LINES : sections_fit);
+  if (status == 0 && omitted < MINOR_COUNT && !fits) status = 1;
   if (status == 0) fputs(text, stdout);
   free(text);
   return status;
@@ -257,8 +299,10 @@ static int print_text(request_t *request) {
   pager_start();
   request->report.brief_rows = BRIEF_ROWS;
   if (!request->report.brief || request->report.top_given) return print_all(request, stdout);
-  for (uint32_t rows = BRIEF_ROWS; status == 1; rows--)
-    status = print_summary(request, rows);
+  for (uint32_t rows = BRIEF_ROWS; status == 1 && rows > 0; rows--)
+    status = print_summary(request, rows, 0);
+  for (unsigned omitted = 1; status == 1 && omitted <= MINOR_COUNT; omitted++)
+    status = print_summary(request, 1, omitted);
   return status;
 }
 
