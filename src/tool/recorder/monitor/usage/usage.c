@@ -75,6 +75,10 @@ static void poll_once(usage_monitor_t *m, bool last) {
     program_write(m->writer, (pid_t)m->recording->header.pid);
   usage_read(&m->files, slow, &m->now);
   if (slow) cgroup_read(&m->cgroup, &m->now);
+  if (load_acquire(&m->recording->control->exec_index) != exec_index) {
+    m->now = before; /* of the program before an exec */
+    return;
+  }
   if (last || anew || has_changed(m, &before)) write_values(m, last);
   if (!slow) return;
   m->slow_due_ns = now_ns + SLOW_NS;
