@@ -217,9 +217,9 @@ static const char *not_a_core(const uint8_t *start) {
 static bool check_header(target_t *target, const Elf64_Ehdr *header, problem_t *problem) {
   if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_type != ET_CORE) {
     bool is_elf = memcmp(header->e_ident, ELFMAG, SELFMAG) == 0;
-    problem_set(problem, is_elf
-                             ? "is a program or library, not a core file; --exe takes the program"
-                             : not_a_core(header->e_ident));
+    problem_set(problem, "%s",
+                is_elf ? "is a program or library, not a core file; --exe takes the program"
+                       : not_a_core(header->e_ident));
     return false;
   }
   bool known = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB &&
