@@ -127,6 +127,14 @@ const char *finding_function(const finding_row_t *row) {
   return audit_function_name(row->by->audit, row->sighting->function);
 }
 
+void finding_add_json(const finding_row_t *row, json_object *o) {
+  json_add_text(o, "category", row->category->id);
+  json_add_text(o, "level", policy_level_word(row->category->level));
+  json_add_text(o, "function", finding_function(row));
+  json_add_text(o, "arguments", row->arguments);
+  json_add_text(o, "owner", row->owner);
+}
+
 static size_t category_number(const finding_row_t *row) {
   return (size_t)(row->category - row->by->audit->policy->categories);
 }

@@ -7,6 +7,7 @@
 #define SONDE_REPORT_FINDINGS_H
 
 #include "report/audited.h"
+#include "report/json.h"
 
 typedef struct finding_row {
   const audited_program_t *by; /* the program that made the calls */
@@ -35,6 +36,9 @@ int findings_make(findings_t *out, const audited_t *audited);
 void findings_free(findings_t *findings);
 
 const char *finding_function(const finding_row_t *row);
+
+/* Adds what the finding says to OBJECT: category, level, function, arguments, owner. */
+void finding_add_json(const finding_row_t *row, json_object *object);
 
 /* True if two rows have the same category, even in different programs. */
 bool finding_same_category(const finding_row_t *row, const finding_row_t *other);

@@ -171,11 +171,9 @@ static bool add_functions(engine_t *engine, uint64_t frame, answer_t *out) {
   return step == 0;
 }
 
-bool query_frames(engine_t *engine, const char *stack, answer_t *out) {
-  static const char *const columns[] = {"function", "module", "file", "line", NULL};
-  for (int i = 0; columns[i]; i++)
-    answer_column(out, columns[i]);
-  const store_value_t id = store_id(query_stack(stack));
+bool query_each_frame(engine_t *engine, uint64_t stack, bool (*each)(void *context, uint64_t frame),
+                      void *context) {
+  const store_value_t id = store_id(stack);
   engine_rows_t *rows = engine_query(engine, "SELECT frames FROM stacks WHERE stack = ?", &id, 1);
   bool good = rows != NULL;
   if (good && engine_step(rows) > 0) {
@@ -183,9 +181,27 @@ bool query_frames(engine_t *engine, const char *stack, answer_t *out) {
     uint64_t frame;
     for (size_t at = 0; good && at + sizeof frame <= frames.size; at += sizeof frame) {
       memcpy(&frame, (const char *)frames.bytes + at, sizeof frame);
-      good = add_functions(engine, frame, out);
+      good = each(context, frame);
     }
   }
   engine_rows_end(rows);
-  return good && !out->failed;
+  return good;
+}
+
+typedef struct frame_answer {
+  engine_t *engine;
+  answer_t *out;
+} frame_answer_t;
+
+static bool answer_frame(void *context, uint64_t frame) {
+  const frame_answer_t *a = context;
+  return add_functions(a->engine, frame, a->out);
+}
+
+bool query_frames(engine_t *engine, const char *stack, answer_t *out) {
+  static const char *const columns[] = {"function", "module", "file", "line", NULL};
+  for (int i = 0; columns[i]; i++)
+    answer_column(out, columns[i]);
+  frame_answer_t answer = {engine, out};
+  return query_each_frame(engine, query_stack(stack), answer_frame, &answer) && !out->failed;
 }

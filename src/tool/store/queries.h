@@ -36,6 +36,10 @@ int64_t query_build(engine_t *engine, const char *name);
 /* The id of a stack in hexadecimal; 0: it is none. */
 uint64_t query_stack(const char *text);
 
+/* Calls EACH with every frame of STACK, until it returns false. False: that, or failed. */
+bool query_each_frame(engine_t *engine, uint64_t stack, bool (*each)(void *context, uint64_t frame),
+                      void *context);
+
 /* The frames of the stack with this id in hexadecimal, as rows of names. False: failed. */
 bool query_frames(engine_t *engine, const char *stack, answer_t *out);
 

@@ -102,22 +102,15 @@ static void a_filter_of_one_thread(void **unused) {
 }
 
 /* Another process that traces PID until it is killed. */
+static pid_t traced;
+
+static void trace(void) {
+  if (ptrace(PTRACE_SEIZE, traced, NULL, NULL)) _exit(3);
+}
+
 static pid_t start_tracer(pid_t pid) {
-  int ready[2];
-  char byte;
-  assert_int_equal(pipe(ready), 0);
-  pid_t tracer = fork();
-  if (tracer == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (ptrace(PTRACE_SEIZE, pid, NULL, NULL)) _exit(3);
-    (void)!write(ready[1], "r", 1);
-    while (true)
-      pause();
-  }
-  assert_int_equal(read(ready[0], &byte, 1), 1);
-  close(ready[0]);
-  close(ready[1]);
-  return tracer;
+  traced = pid;
+  return start_child(trace);
 }
 
 static void a_tracer(void **unused) {

@@ -126,11 +126,7 @@ static json_object *row_json(const finding_row_t *row) {
   char fingerprint[17];
   json_object *o = json_new_object();
   snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
-  json_add_text(o, "category", row->category->id);
-  json_add_text(o, "level", policy_level_word(row->category->level));
-  json_add_text(o, "function", finding_function(row));
-  json_add_text(o, "arguments", row->arguments);
-  json_add_text(o, "owner", row->owner);
+  finding_add_json(row, o);
   if (row->site) json_add_text(o, "site", row->site->function);
   json_add_text(o, "fingerprint", fingerprint);
   return o;

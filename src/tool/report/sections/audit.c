@@ -216,11 +216,7 @@ static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   const record_thread_t *thread = reader_thread(r->reader, row->sighting->stream);
   json_object *o = json_new_object();
   snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
-  json_add_text(o, "category", row->category->id);
-  json_add_text(o, "level", policy_level_word(row->category->level));
-  json_add_text(o, "function", finding_function(row));
-  json_add_text(o, "arguments", row->arguments);
-  json_add_text(o, "owner", row->owner);
+  finding_add_json(row, o);
   if (row->site) json_add_text(o, "module", row->site->library);
   json_add_number(o, "calls", (int64_t)row->sighting->count);
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, row->sighting->first));

@@ -105,22 +105,7 @@ static bool find_equal(const digest_t *d, uint64_t stack, id_set_t *out) {
   return good;
 }
 
-/* Adds the frames of STACK, which is in the copy, to SITES. */
-static bool add_frames(engine_t *copy, uint64_t stack, id_set_t *sites) {
-  const store_value_t id = store_id(stack);
-  engine_rows_t *rows = engine_query(copy, "SELECT frames FROM stacks WHERE stack = ?", &id, 1);
-  bool good = rows != NULL;
-  if (good && engine_step(rows) > 0) {
-    const store_value_t frames = engine_value(rows, 0);
-    uint64_t frame;
-    for (size_t at = 0; good && at + sizeof frame <= frames.size; at += sizeof frame) {
-      memcpy(&frame, (const char *)frames.bytes + at, sizeof frame);
-      good = id_set_add(sites, frame) >= 0;
-    }
-  }
-  engine_rows_end(rows);
-  return good;
-}
+static bool add_frame(void *sites, uint64_t frame) { return id_set_add(sites, frame) >= 0; }
 
 /* The server has the signature from before the frames got names. */
 static bool set_signature(engine_t *copy, const digest_t *d, uint64_t stack) {
@@ -140,7 +125,8 @@ static bool copy_stack(clickhouse_t *c, engine_t *copy, const copy_need_t *need)
   bool good =
       id_set_add(&own, need->stack) >= 0 && read_stacks(c, &d) &&
       find_equal(&d, need->stack, &equal) && fill_some(c, &stack, one_of("stack", &own, list)) &&
-      set_signature(copy, &d, need->stack) && add_frames(copy, need->stack, &d.sites) &&
+      set_signature(copy, &d, need->stack) &&
+      query_each_frame(copy, need->stack, add_frame, &d.sites) &&
       read_totals(c, need->measures, one_of("stack", &equal, list), digest_add_total, &d) &&
       digest_insert(&d, copy) && copy_places(c, copy, &d.sites, one_of("frame", &d.sites, list));
   id_set_free(&own);
