@@ -10,6 +10,7 @@
 #include "agent/attach_block.h"
 #include "base/array.h"
 #include "base/proc_file.h"
+#include "target/access.h"
 
 #define STACK_BYTES (UINT64_C(256) << 10)
 #define AREA_BYTES  (UINT64_C(16) << 10)
@@ -110,14 +111,15 @@ found_t place_find_object(attach_t *attach) {
 
 /* ---- code --------------------------------------------------------------------------------- */
 
-/* Chunks overlap by more than the longest sequence. */
-static void search(attach_t *attach, const mapping_t *mapping, uint8_t *chunk) {
+/* Chunks overlap by more than the longest sequence. False if the first one cannot be read. */
+static bool search(attach_t *attach, const mapping_t *mapping, uint8_t *chunk) {
   for (uint64_t at = mapping->start; at < mapping->end; at += CHUNK_BYTES - 64) {
     uint64_t size = mapping->end - at < CHUNK_BYTES ? mapping->end - at : CHUNK_BYTES;
-    if (!session_read(attach, at, chunk, size)) return;
+    if (!session_read(attach, at, chunk, size)) return at != mapping->start;
     cpu_find_code(chunk, size, at, &attach->code);
-    if (attach->code.call && attach->code.restore) return;
+    if (attach->code.call && attach->code.restore) break;
   }
+  return true;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -132,6 +134,7 @@ bool place_find_code(attach_t *attach, problem_t *problem) {
   const maps_t *maps = &attach->target->maps;
   ARRAY(const mapping_t *) code = {0};
   uint8_t *chunk = malloc(CHUNK_BYTES);
+  bool was_read = false;
   for (size_t i = 0; i < maps->count; i++) {
     const mapping_t *m = &maps->items[i];
     if (!(m->access & MAP_EXEC) || (m->access & MAP_WRITE) || !(m->access & MAP_READ) ||
@@ -142,13 +145,19 @@ bool place_find_code(attach_t *attach, problem_t *problem) {
   }
   if (code.count) qsort(code.items, code.count, sizeof *code.items, by_size);
   for (size_t i = 0; chunk && i < code.count; i++)
-    if (!attach->code.call || !attach->code.restore) search(attach, code.items[i], chunk);
+    if (!attach->code.call || !attach->code.restore)
+      was_read |= search(attach, code.items[i], chunk);
   free(code.items);
   free(chunk);
   if (attach->code.call) return true;
-  problem_set(problem,
-              "process %d has no code that makes a system call and returns: start it with `sonde "
-              "record -- COMMAND`",
-              attach->pid);
+  if (!chunk)
+    problem_set(problem, "out of memory");
+  else if (code.count && !was_read) /* its last thread has ended meanwhile */
+    access_explain_empty(attach->pid, problem);
+  else
+    problem_set(problem,
+                "process %d has no code that makes a system call and returns: start it with `sonde "
+                "record -- COMMAND`",
+                attach->pid);
   return false;
 }

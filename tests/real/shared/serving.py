@@ -149,10 +149,12 @@ class Server:
                                         stderr=subprocess.DEVNULL)
         self.pid = self.process.pid
         self.requests, self.failures, self.longest, self.ended = 0, [], 0.0, False
+        self.served = set()  # clients that have had an answer, so that the server has all their connections
         self.clients = [threading.Thread(target=self._talk) for _ in range(CONNECTIONS)]
         for client in self.clients:
             client.start()
-        until(lambda: self.requests > 50 * CONNECTIONS or self.failures, f"{name} serves")
+        until(lambda: self.requests > 50 * CONNECTIONS and len(self.served) == CONNECTIONS or self.failures,
+              f"{name} serves")
 
     def __enter__(self):
         return self
@@ -197,6 +199,7 @@ class Server:
                     self._ask(client, self.request, self.answer)
                     self.longest = max(self.longest, time.monotonic() - began)
                     self.requests += 1
+                    self.served.add(client)
         except OSError as error:
             self.failures.append(error)
 
