@@ -47,6 +47,7 @@ WORK = tempfile.mkdtemp(prefix="sonde-test-")
 os.chmod(WORK, 0o755)
 atexit.register(shutil.rmtree, WORK, ignore_errors=True)
 _made = 0
+_kept = []  # what is open until the end
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -173,6 +174,16 @@ def until_asleep(pid, tid=None):
     until(lambda: states_of(pid).get(tid or pid) == "S", lambda: f"asleep: {states_of(pid)}")
 
 
+def until_threads(pid, count):
+    """Waits until a process has COUNT threads. One that was joined is still counted until the kernel has taken it away."""
+    until(lambda: len(states_of(pid)) == count, lambda: f"{count} threads: {states_of(pid)}")
+
+
+def runs_on(pid):
+    """Whether the first thread of a process runs or waits, also for a page or a disk: it has not ended, nor is it stopped."""
+    return states_of(pid)[pid] in "RSD"
+
+
 def children_of(pid):
     """The process ids of the children that the first thread of a process has."""
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as children:
@@ -208,10 +219,22 @@ def kill(process):
 
 
 def free_port():
-    """A TCP port of 127.0.0.1 that was free a moment ago."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A TCP port of 127.0.0.1 that is free, and that the system gives to no connection: those have ports from 32768 on
+    (ip_local_port_range, ip(7)). Chosen by chance, so that tests that run at a time have different ones."""
+    while True:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32768)))
+            except OSError:  # taken
+                continue
+            return s.getsockname()[1]
+
+
+def closed_port():
+    """A TCP port of 127.0.0.1 that refuses connections until the test ends: it is taken, and nothing listens there."""
+    _kept.append(socket.socket())
+    _kept[-1].bind(("127.0.0.1", 0))
+    return _kept[-1].getsockname()[1]
 
 
 def connect(port):

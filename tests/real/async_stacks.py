@@ -7,11 +7,10 @@ import json
 import os
 import shutil
 import subprocess
-import time
 
 from helpers import (
     WORK, check, compile_c, kill, needs_agent, output_of, record, report, run_cases, skip, sonde, source_file,
-    start_record, until_asleep, write)
+    start_record, until, until_asleep, write)
 
 needs_agent()
 
@@ -118,7 +117,7 @@ def recorded_waits_follow():
     path, process = start_record([_program(), "wait"], "--async", "--wall=500", stdin=read_end, stdout=subprocess.PIPE,
                                  text=True)
     assert process.stdout.readline() == "waits\n"
-    time.sleep(0.5)
+    until(lambda: any(wait["syscall"] == "read" for wait in report(path, "waits").get("waits", {"waits": []})["waits"]), "it waits")
     os.close(read_end)
     os.close(write_end)
     assert process.wait(60) == 0

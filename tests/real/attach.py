@@ -6,10 +6,10 @@ import os
 import pathlib
 import signal
 import subprocess
-import time
 import types
 
-from helpers import SONDE, TIMEOUT_SECONDS, compile_c, needs_agent, report, run_cases, skip, try_sonde, until
+from helpers import (
+    SONDE, TIMEOUT_SECONDS, child_of, compile_c, needs_agent, report, run_cases, runs_on, skip, try_sonde, until, until_threads)
 from shared.attached import Attached, Program, compile_program
 from shared.serving import record_again_and_again
 
@@ -202,6 +202,7 @@ def blocks_equal_the_programs_own_count(folder):
 def nothing_stays_but_the_gates(folder):
     with Program(compile_program(COUNTED)) as program:
         program.work()
+        until_threads(program.pid, 2)  # the first one, and the one that waits
         state, code = program.state(), program.code()
         for cycle in range(3):
             with Attached(program) as attached:
@@ -210,6 +211,7 @@ def nothing_stays_but_the_gates(folder):
                 assert len(inside) == 1 and program.slots_into(inside[0]), inside
                 attached.end()
             assert program.gates() == inside, "each agent uses the same gates"
+            until_threads(program.pid, 2)  # the joined ones of its work may still end
             assert program.state() == state, cycle
             assert program.code() == code, cycle
             assert not program.slots_into(inside[0]), cycle
@@ -257,16 +259,13 @@ def kept_addresses_of_an_audit_outlive_later_recordings(folder):
 def a_child_of_a_fork_is_attached_to(folder):
     with Program(compile_program(FORKS)) as program, Attached(program) as parent:
         program.work()
-        with open(f"/proc/{program.pid}/task/{program.pid}/children", encoding="utf-8") as file:
-            child = types.SimpleNamespace(pid=int(file.read()))
+        child = types.SimpleNamespace(pid=child_of(program.pid))
         for _ in range(2):
             with Attached(child) as attached:
-                time.sleep(0.2)
+                until(attached.blocks, "blocks of the child are recorded")
                 told = attached.end(sleeps=True)
             assert told["allocated"]["blocks"] > 0 and told["unknown_frees"] == 0, told
-        time.sleep(0.1)
-        with open(f"/proc/{child.pid}/stat", encoding="utf-8") as file:
-            assert file.read().split()[2] in "RS", "the child runs on"
+        assert runs_on(child.pid)
         parent.end()
         program.work()
         assert program.end() == 0

@@ -8,9 +8,8 @@ import re
 import resource
 import signal
 import subprocess
-import time
 
-from helpers import SONDE, TIMEOUT_SECONDS, fresh, needs_agent, report, run_cases, try_sonde, until
+from helpers import SONDE, TIMEOUT_SECONDS, fresh, needs_agent, report, run_cases, runs_on, try_sonde, until
 from shared.attached import Attached, Program, compile_program
 from shared.serving import agents_in
 
@@ -181,14 +180,16 @@ def children_get_the_agent_as_well(folder):
             forked, executes = int(program.work(b"f")), int(program.work(b"e"))
             for child in forked, executes:
                 until(lambda child=child: _control(child, "status")[1].count("malloc all"), f"{child} is recorded")
-            time.sleep(1.5)  # the new program gets an agent of its own
-            assert agents_in(executes)
+            until(lambda: pathlib.Path(f"/proc/{executes}/cmdline").read_bytes().endswith(b"\0churn\0"), "it executes a program")
+            until(lambda: agents_in(executes), "the new program gets an agent of its own")
+            for child in before, forked, executes:
+                path_of = f"{folder}/all.{child}.sonde"
+                until(lambda path_of=path_of: attached.blocks(path_of) > 100, f"a hundred blocks of {child}")
             attached.recorder.send_signal(signal.SIGINT)
             _, said = attached.recorder.communicate(timeout=TIMEOUT_SECONDS)
         assert attached.recorder.returncode == 0, said
         for child in before, forked, executes:
-            with open(f"/proc/{child}/stat", encoding="utf-8") as file:
-                assert file.read().rsplit(")", 1)[1].split()[0] in "RS", "the child runs on"
+            assert runs_on(child)
             told = report(f"{folder}/all.{child}.sonde", "malloc")["malloc"]
             assert told["allocated"]["blocks"] > 100 and told["unknown_frees"] == 0, told
             os.kill(child, signal.SIGKILL)

@@ -12,7 +12,7 @@ import time
 
 from helpers import (
     LIB, SONDE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent, needs_strace, report, run_cases,
-    skip, try_sonde, until)
+    runs_on, skip, try_sonde, until, until_threads)
 
 needs_agent()
 
@@ -180,6 +180,7 @@ def _is_exact(told, earlier):
 def blocks_equal_the_programs_own_count(folder):
     with Program(_compile(COUNTED)) as program:
         program.work()  # the C library installs a handler with the first thread
+        until_threads(program.pid, 1)
         before = program.state()
         for _ in range(3):
             with Woken(program.pid) as woken:
@@ -258,8 +259,7 @@ def a_forked_child_is_woken_alone(folder):
             assert "sonde-agent" not in _slots_owner(program.pid)
             woken.end()
         for pid in (child, program.pid):
-            with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-                assert file.read().split()[2] in "RS", pid
+            assert runs_on(pid), pid
 
 
 def _children(pid):

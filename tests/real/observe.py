@@ -12,7 +12,7 @@ import time
 from helpers import (
     SONDE, TIMEOUT_SECONDS, compile_c, events, fresh, needs_plain_build, report, run_cases, skip, sonde,
     source_file, try_sonde, until, until_asleep)
-from shared.serving import REFUSES
+from shared.serving import REFUSES, start_observing
 
 OPTIONS = ("-O1", "-g", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
 
@@ -39,8 +39,8 @@ int main(void) {
 class Running:
     """A program that runs before it is recorded."""
 
-    def __init__(self, *command):
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *command, stdin=None):
+        self.process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
 
     def __enter__(self):
@@ -49,6 +49,10 @@ class Running:
     def __exit__(self, *unused):
         self.process.kill()
         self.process.communicate(timeout=TIMEOUT_SECONDS)
+
+    def end_input(self):
+        self.process.stdin.close()
+        self.process.stdin = None
 
     def end(self):
         """How many calls it made, and how many of them ended with EINTR."""
@@ -209,11 +213,11 @@ def the_recording_ends_by_a_signal_or_with_the_process():
 
 def kernels_without_pidfd_open_are_enough():
     refuses = compile_c(REFUSES, "-w", "-DCALL=SYS_pidfd_open", "-DERROR=ENOSYS")
-    with Running("sh", "-c", "sleep 0.1; sleep 1 >/dev/null & sleep 1.5") as running:
-        path = fresh()
-        done = subprocess.run([refuses, SONDE, "record", "-p", str(running.pid), "--follow", "-o", path],
-                              capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
-        assert done.returncode == 0, done
+    with Running("sh", "-c", "read line; sleep 1 >/dev/null & sleep 1.5", stdin=subprocess.PIPE) as running:
+        path, recorder = start_observing(running.pid, "--follow", within=[refuses])
+        running.end_input()
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert recorder.returncode == 0, said
     assert "from outside, ended" in sonde("report", path).splitlines()[2]
     rows = report(path, "processes")["processes"]["list"]
     assert [row for row in rows if row["command"] == "sleep 1" and row["duration_ns"] and "file" in row], rows
@@ -241,11 +245,14 @@ def the_recording_is_named_after_the_program(folder):
 
 
 def another_program_of_the_process_is_recorded_too():
-    with Running(PROGRAM, "exec") as running:
-        until_asleep(running.pid)
-        path = _observe(running, seconds=2)
+    with Running(PROGRAM, "exec", stdin=subprocess.PIPE) as running:
+        path, recorder = start_observing(running.pid)
+        until(lambda: report(path).get("exe") == PROGRAM, "its program is known")
+        running.end_input()
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert recorder.returncode == 0, said
         first, last = report(path, "--program", 1), report(path)
-    assert first["programs"] == 2 and first["exe"] == PROGRAM, first["exe"]
+    assert (first["programs"], first["exe"]) == (2, PROGRAM), (first["programs"], first["exe"])
     assert os.path.basename(last["exe"]) in ("sleep", "coreutils"), last["exe"]
     calls = {p.get("syscall") for p in last["wall"]["stacks"] if "stack" in p}
     assert "clock_nanosleep" in calls, last["wall"]["stacks"]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from helpers import (SONDE, compile_c, fresh, free_port, needs, needs_agent, output_of, record, report, run_cases,
+from helpers import (SONDE, closed_port, compile_c, fresh, needs, needs_agent, output_of, record, report, run_cases,
                      skip_part, try_sonde, write)
 from shared.profiles import Otlp, read_pprof, read_series
 from shared.receiver import Receiver, environment
@@ -199,12 +199,12 @@ def a_busy_grpc_service_is_tried_again():
 
 def a_server_that_is_down_costs_limited_time():
     began = time.monotonic()
-    done = _push(f"http://127.0.0.1:{free_port()}", "--retry", "1.5s")
+    done = _push(f"http://127.0.0.1:{closed_port()}", "--retry", "1.5s")
     assert done.returncode == 2 and "gave up after" in done.stderr and done.stdout == "", done
     assert len(done.stderr.splitlines()) == 2 and time.monotonic() - began < 30, done
     server = Receiver((503, {"Retry-After": "3600"}, b""))
     _one_line(_push(server.url()), "status 503", "gave up after 1 try")
-    _one_line(_push(f"http://127.0.0.1:{free_port()}", "--retry", "0"), "gave up after 1 try")
+    _one_line(_push(f"http://127.0.0.1:{closed_port()}", "--retry", "0"), "gave up after 1 try")
 
 
 def a_refusal_is_final():

@@ -35,7 +35,7 @@ def blocked(options):
     def all_seen():
         rows = report(path, "--top", 100, "wall").get("wall", {}).get("stacks", [])
         return len([row for row in rows if row["time_ns"] > 2e8]) >= len(told)
-    until(all_seen, "not every thread has a stack", seconds=40)
+    until(all_seen, "not every thread has a stack")
     run.stdin.close()
     assert run.wait() == 0
     return path, list(told.values())

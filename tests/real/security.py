@@ -14,7 +14,7 @@ import time
 
 from helpers import (
     NOT_FOR_OTHERS, SEED, SONDE, SOURCE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent,
-    others_can_run_sonde, run_cases, skip, sonde, start_ready, try_sonde)
+    others_can_run_sonde, run_cases, runs_on, skip, sonde, start_ready, try_sonde)
 
 needs_agent()
 
@@ -191,8 +191,7 @@ def a_program_whose_mappings_change_harms_nobody(folder):
             done = try_sonde("record", "-p", process.pid, *options, "--seconds", "1", "-o", path, timeout=60)
             _ends_well(done)
             assert done.returncode or json.loads(sonde("report", "--json", path)), done
-    with open(f"/proc/{process.pid}/stat", encoding="utf-8") as file:
-        assert file.read().split()[2] in "RSD"
+    assert runs_on(process.pid)
     kill(process)
 
 

@@ -86,9 +86,11 @@ int main(int argc, char **argv) {
   struct epoll_event event = {.events = EPOLLIN};
   signal(SIGTERM, end);
   if (pipe(requests) || pipe(answers)) abort();
-  if (argc > 1 && *argv[1] == 'e') { /* executes another program */
-    usleep(700000);
-    execlp("sleep", "sleep", "2", (char *)NULL);
+  if (argc > 1 && *argv[1] == 'e') { /* executes another program when its input ends */
+    char byte;
+    while (read(0, &byte, 1) > 0) {
+    }
+    execlp("sleep", "sleep", "1", (char *)NULL);
   }
   timerfd_settime(timer, 0, &twenty_ms, NULL);
   epoll_ctl(set, EPOLL_CTL_ADD, timer, &event);

@@ -93,6 +93,10 @@ class Attached:
             self.recorder.kill()
         self.recorder.communicate(timeout=TIMEOUT_SECONDS)
 
+    def blocks(self, path=None):
+        """How many blocks the growing recording has."""
+        return report(path or self.path, "malloc").get("malloc", {"allocated": {"blocks": 0}})["allocated"]["blocks"]
+
     def end(self, section="malloc", sleeps=False):
         self.recorder.send_signal(signal.SIGINT)
         _, told = self.recorder.communicate(timeout=TIMEOUT_SECONDS)

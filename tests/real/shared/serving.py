@@ -223,6 +223,18 @@ class Server:
         return len(list(self._descriptors())), len(os.listdir(f"/proc/{self.pid}/task")), mapped
 
 
+def start_observing(pid, *options, within=(), **how):
+    """A recorder of the process PID that has begun to record, and its recording."""
+    path = fresh()
+    recorder = subprocess.Popen([*within, SONDE, "record", "-p", str(pid), *options, "-o", path], stderr=subprocess.PIPE,
+                                text=True, **how)
+    said = recorder.stderr.readline()
+    while said and "recording process" not in said:
+        said = recorder.stderr.readline()
+    assert said, "it has not begun"
+    return path, recorder
+
+
 def start_attached(pid, path, *options):
     """A recorder whose agent is in the process PID; its `retries` says how often it was started before. On a busy
     machine a thread may get no CPU time, so that it does not stop in time; the command then says to try again."""
@@ -262,10 +274,9 @@ def _attach(server, kills, seconds):
 
 def _cycle(server, number, no_perf, seconds):
     """One recording: sampled by the kernel, sampled by stops, or ended by SIGKILL of the recorder."""
-    path = fresh()
-    within = [no_perf] if number % 3 == 1 else []
-    words = [*within, SONDE, "record", "-p", str(server.pid), "--sample=997", "--wall=499", "--stall=50", "-o", path]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as recorder:
+    path, recorder = start_observing(server.pid, "--sample=997", "--wall=499", "--stall=50",
+                                     within=[no_perf] if number % 3 == 1 else [])
+    with recorder:
         time.sleep(seconds)
         recorder.send_signal(signal.SIGKILL if number % 3 == 2 else signal.SIGINT)
         _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
