@@ -92,11 +92,15 @@ def ready_policies_name_flags(folder):
                   'unlinkat("made", 0)', 'open("/", O_RDONLY|O_PATH|O_DIRECTORY)', 'rmdir("folder")'},
         "net": {"socket(AF_INET, SOCK_DGRAM|SOCK_CLOEXEC, 0)", "connect(3, 127.0.0.1:9)"},
         "exec": {'system("true")', "kill("}}
+    expected["exec,files,net"] = set().union(*expected.values())
     for policy, calls in expected.items():
         said = {f"{row['function']}({row['arguments']})" for row in _audit(folder, program, f"--audit={policy}")}
         missing = [call for call in calls if not any(one.startswith(call) for one in said)]
         assert not missing, (policy, missing, said)
         assert "valid" in sonde("audit", "check", policy)
+    for wrong in "files,", ",net", "files,nets", "files net":
+        done = try_sonde("audit", "check", wrong)
+        assert done.returncode == 2 and "or a list of them" in done.stderr, done
 
 
 run_cases(globals())

@@ -52,8 +52,8 @@
       "waits inside an iteration that last MS. Default: " SENSOR_STRING(SENSOR_DEFAULT_STALL_MS))  \
   OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple|descriptors|files|net|exec]",                   \
          "record calls of sensitive functions; POLICY is a file,\n"                                \
-         "linux (default), apple, descriptors, files, net, exec;\n"                                \
-         "see 'sonde help audit'")                                                                 \
+         "linux (default), apple, descriptors, files, net, exec,\n"                                \
+         "or a list: files,net; see 'sonde help audit'")                                           \
   ALWAYS(leaks)
 
 #define SENSOR_IGNORE(name)

@@ -23,8 +23,8 @@ static policy_t *read_text(const char *text, time_t today) {
 
 static void builtin_policies_are_valid(void **state) {
   (void)state;
-  static const char *const names[] = {"linux", "apple"};
-  for (size_t i = 0; i < 2; i++) {
+  static const char *const names[] = {"linux", "apple", "descriptors", "files", "net", "exec"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     policy_t *p = policy_read(policy_builtin(names[i]), NULL, time(NULL), error, sizeof error);
     if (!p) fail_msg("%s", error);
     audit_policy_t *flat = policy_flatten(p, "/home/me");
@@ -37,6 +37,61 @@ static void builtin_policies_are_valid(void **state) {
   assert_null(policy_builtin("windows"));
 }
 
+static const policy_category_t *category_of(const policy_t *p, const char *id) {
+  for (size_t i = 0; i < p->category_count; i++)
+    if (!strcmp(p->categories[i].id, id)) return &p->categories[i];
+  return NULL;
+}
+
+/* Any two built-in policies can be extended at once; those of one's categories that both have are
+ * those of the second. */
+static void lists_of_policies_are_extended(void **state) {
+  (void)state;
+#define NAME(name) #name,
+  static const char *const names[] = {POLICY_BUILTIN_TABLE(NAME)};
+#undef NAME
+  const size_t count = sizeof names / sizeof *names;
+  for (size_t i = 0; i < count * count; i++) {
+    const char *first = names[i / count], *second = names[i % count];
+    char text[128];
+    snprintf(text, sizeof text, "version: 1\nextends: [%s, %s]\n", first, second);
+    policy_t *p = read_text(text, time(NULL));
+    if (!p) fail_msg("%s", error);
+    assert_int_equal(p->bases.count, 2);
+    policy_t *last = policy_read(policy_builtin(second), NULL, time(NULL), error, sizeof error);
+    assert_non_null(last);
+    assert_true(p->category_count >= last->category_count);
+    for (size_t k = 0; k < last->category_count; k++) {
+      const policy_category_t *c = category_of(p, last->categories[k].id);
+      assert_non_null(c);
+      assert_int_equal(c->level, last->categories[k].level);
+      assert_int_equal(c->function_count, last->categories[k].function_count);
+    }
+    policy_free(last);
+    policy_free(p);
+  }
+}
+
+/* A recording has the texts of all policies that its policy extends. */
+static void recorded_texts_replace_the_built_in_ones(void **state) {
+  (void)state;
+  static const char a[] = "version: 1\nextends: none\ncategories:\n  - id: a\n"
+                          "    functions: [old_one()]\n";
+  static const char b[] = "version: 1\nextends: none\ncategories:\n  - id: b\n"
+                          "    functions: [old_two()]\n";
+  static const char text[] = "version: 1\nextends: [files, net]\n";
+  const policy_source_t source = {"my.yaml", text, sizeof text - 1};
+  policy_sources_t bases = {{{"its base", a, sizeof a - 1}, {"its base", b, sizeof b - 1}}, 2};
+  policy_t *p = policy_read(&source, &bases, 0, error, sizeof error);
+  if (!p) fail_msg("%s", error);
+  assert_int_equal(p->category_count, 2);
+  assert_string_equal(p->functions[0].name, "old_one");
+  assert_string_equal(p->functions[1].name, "old_two");
+  policy_free(p);
+  bases.count = 1;
+  assert_null(policy_read(&source, &bases, 0, error, sizeof error));
+}
+
 /* A wrong policy and the start of its error message. */
 static const struct {
   const char *text, *message;
@@ -44,7 +99,10 @@ static const struct {
     {"", "my.yaml:1: the policy is empty"},
     {"version: 2\n", "my.yaml:1: this sonde reads only 'version: 1'"},
     {"version: 1\ncategoris: []\n", "my.yaml:2: unknown key 'categoris'; the keys here are: "},
-    {"version: 1\nextends: windows\n", "my.yaml:2: 'extends' is linux, apple or none"},
+    {"version: 1\nextends: windows\n", "my.yaml:2: 'extends' is none, or a built-in policy or a "},
+    {"version: 1\nextends: [net, windows]\n", "my.yaml:2: 'extends' is none, or a built-in "},
+    {"version: 1\nextends: [net, none]\n", "my.yaml:2: 'extends' is none, or a built-in policy "},
+    {"version: 1\nextends: {net: files}\n", "my.yaml:2: 'extends' is none, or a built-in policy "},
     {"version: 1\ncategories:\n  - id: a\n    functions: [getenvv(text)]\n",
      "my.yaml:4: the C library has no function 'getenvv': correct the name, or name its library, "
      "as in 'libfoo.so*:getenvv()'"},
@@ -232,6 +290,8 @@ static void damage_is_detected(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(builtin_policies_are_valid),
+      cmocka_unit_test(lists_of_policies_are_extended),
+      cmocka_unit_test(recorded_texts_replace_the_built_in_ones),
       cmocka_unit_test(errors_name_their_line),
       cmocka_unit_test(apple_functions_need_not_exist),
       cmocka_unit_test(list_of_expanding_aliases_is_rejected),

@@ -29,20 +29,22 @@ static char *join(const reader_t *reader, uint8_t type, size_t *size) {
   return all;
 }
 
-/* The record holds the user's YAML, a 0, and the YAML of the policy that it extends, which may be
- * empty. */
+/* The record holds the user's YAML and, each after a 0, the YAML of the policies that it extends.
+ */
 static policy_t *read_text(const reader_t *reader) {
   char error[256];
   size_t size;
   char *text = join(reader, TABLE_POLICY_TEXT, &size);
   if (!text) return NULL;
   policy_source_t user = {.name = "the policy", .text = text, .size = strlen(text)};
-  policy_source_t base = {.name = "its base", .text = text + user.size, .size = 0};
-  if (user.size < size) {
-    base.text++;
-    base.size = strlen(base.text);
+  policy_sources_t bases = {.count = 0};
+  size_t at = user.size + 1;
+  while (at < size && bases.count < POLICY_BASES_MAX) {
+    policy_source_t base = {.name = "its base", .text = text + at, .size = strlen(text + at)};
+    at += base.size + 1;
+    if (base.size) bases.items[bases.count++] = base;
   }
-  policy_t *policy = policy_read(&user, base.size ? &base : NULL, 0, error, sizeof error);
+  policy_t *policy = policy_read(&user, bases.count ? &bases : NULL, 0, error, sizeof error);
   free(text);
   return policy;
 }

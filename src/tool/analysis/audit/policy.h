@@ -4,7 +4,7 @@
  * phases. A policy is read from YAML (docs/policy.md) and compiled into the flat form that the
  * audited program uses. A reading error names the line.
  *
- * A user's policy extends a built-in one; a category with the same id replaces the built-in
+ * A user's policy extends built-in ones; a category with the same id replaces the built-in
  * category. A policy with any error is rejected as a whole.
  */
 #ifndef SONDE_ANALYSIS_AUDIT_POLICY_H
@@ -22,6 +22,14 @@ typedef struct policy_source {
   const char *text;
   size_t size;
 } policy_source_t;
+
+/* More policies are never extended at once. */
+#define POLICY_BASES_MAX 8u
+
+typedef struct policy_sources {
+  policy_source_t items[POLICY_BASES_MAX];
+  size_t count;
+} policy_sources_t;
 
 typedef struct policy_texts {
   const char **items;
@@ -44,7 +52,7 @@ typedef struct policy_category {
   const char *id, *title;
   policy_level_t level;
   bool enabled;
-  bool of_base;           /* from the built-in policy */
+  size_t source;          /* number of the policy that describes it; those extended come first */
   const char *apple;      /* NSPrivacyAccessedAPICategory…; NULL: not one of Apple's */
   policy_texts_t reasons; /* Apple's codes of permitted reasons */
   policy_texts_t match, except;
@@ -91,9 +99,9 @@ typedef struct policy {
   size_t phase_count;
   policy_owner_t *owners;
   size_t owner_count;
-  uint64_t depth;              /* innermost frames of a stack to record; 0: all */
-  const policy_source_t *base; /* the built-in policy that it extends; NULL: none */
-  void *memory;                /* of all strings and arrays above */
+  uint64_t depth;         /* innermost frames of a stack to record; 0: all */
+  policy_sources_t bases; /* the policies that it extends */
+  void *memory;           /* of all strings and arrays above, except the texts of BASES */
 } policy_t;
 
 /* The built-in policy NAME, one of POLICY_BUILTIN_WORDS; NULL for any other name. */
@@ -106,14 +114,14 @@ typedef struct policy {
   X(exec)
 const policy_source_t *policy_builtin(const char *name);
 
-/* Reads SOURCE and, before it, the policy that SOURCE extends: BASE if not NULL, as from a
- * recording that contains both, else the built-in policy that SOURCE names. TODAY decides what has
+/* Reads SOURCE and, before it, the policies that SOURCE extends: BASES if not NULL, as from a
+ * recording that contains all, else the built-in policies that SOURCE names. TODAY decides what has
  * expired: a policy with an expired allowance is rejected. TODAY 0 reads a policy of a recording
  * from any machine: nothing has expired, and functions need not exist in this C library. On failure
  * returns NULL and writes one line, "file:line: what is wrong and what to do", to ERROR. Release
  * with policy_free.
  */
-policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
+policy_t *policy_read(const policy_source_t *source, const policy_sources_t *bases, time_t today,
                       char *error, size_t error_size);
 void policy_free(policy_t *policy);
 

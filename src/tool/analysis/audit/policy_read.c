@@ -13,52 +13,25 @@
 #include <yaml.h>
 
 #include "analysis/audit/policy.h"
-
+#include "analysis/audit/policy_memory.h"
 #include "base/glob.h"
 
 enum { NESTING_MAX = 8, ITEMS_MAX = 20000 };
 
-/* A block of a policy's memory; all are freed together. */
-typedef struct memory_block {
-  struct memory_block *next;
-} memory_block_t;
-
 typedef struct policy_parser {
   policy_t *policy;
   yaml_document_t *document;
-  const char *name;            /* of the source */
-  bool builtin;                /* its functions need not exist in this machine's C library */
-  const policy_source_t *base; /* replaces the built-in base; NULL: none does */
+  const char *name;              /* of the source */
+  size_t number;                 /* of the source */
+  bool builtin;                  /* its functions need not exist in this machine's C library */
+  const policy_sources_t *bases; /* replace the built-in ones; NULL: none do */
   time_t today;
   size_t items; /* bounds documents whose aliases expand without limit */
   char *error;
   size_t error_size;
 } policy_parser_t;
 
-/* ---- memory and texts ----------------------------------------------------------------------- */
-
-static void *allocate(policy_t *p, size_t size) {
-  memory_block_t *block = calloc(1, sizeof *block + size);
-  if (!block) return NULL;
-  block->next = p->memory;
-  p->memory = block;
-  return block + 1;
-}
-
-static char *copy_text(policy_t *p, const char *text, size_t size) {
-  char *copy = allocate(p, size + 1);
-  if (copy) memcpy(copy, text, size);
-  return copy;
-}
-
-/* Makes space for one more than the COUNT items of EACH bytes; the space doubles at powers of two.
- * The items move to the result; NULL when memory runs out. */
-static void *grow(policy_t *p, void *items, size_t count, size_t each) {
-  if (count & (count - 1)) return items;
-  void *larger = allocate(p, (count ? 2 * count : 1) * each);
-  if (larger && count) memcpy(larger, items, count * each);
-  return larger;
-}
+/* ---- messages and texts --------------------------------------------------------------------- */
 
 static bool wrong(policy_parser_t *r, size_t line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -76,7 +49,7 @@ static bool no_memory(policy_parser_t *r) { return wrong(r, 1, "out of memory");
 
 /* Adds an item to an array of the policy. False, with a message, when memory runs out. */
 #define ADD_ITEM(r, items, count, item)                                                            \
-  ((items = grow((r)->policy, items, count, sizeof *(items)))                                      \
+  ((items = policy_grow((r)->policy, items, count, sizeof *(items)))                               \
        ? ((items)[(count)++] = (item), true)                                                       \
        : no_memory(r))
 
@@ -94,7 +67,7 @@ static bool text(policy_parser_t *r, const yaml_node_t *node, const char *what, 
   const char *value = scalar(node);
   if (!value || strlen(value) != node->data.scalar.length)
     return wrong(r, line_of(node), "'%s' takes a text", what);
-  *out = copy_text(r->policy, value, strlen(value));
+  *out = policy_copy(r->policy, value, strlen(value));
   return *out || no_memory(r);
 }
 
@@ -118,7 +91,7 @@ static bool each_scalar(policy_parser_t *r, const yaml_node_t *node, const char 
 
 static bool add_text(policy_parser_t *r, const yaml_node_t *node, void *context) {
   policy_texts_t *texts = context;
-  texts->items = grow(r->policy, texts->items, texts->count, sizeof *texts->items);
+  texts->items = policy_grow(r->policy, texts->items, texts->count, sizeof *texts->items);
   if (!texts->items) return no_memory(r);
   return text(r, node, "item", &texts->items[texts->count]) && ++texts->count;
 }
@@ -250,6 +223,13 @@ static bool parse_arguments(policy_parser_t *r, size_t line, const char *p, poli
   return !p[1] || wrong(r, line, "'%s': unexpected text after ')'", f->name);
 }
 
+/* Apple's functions need not exist here. */
+static bool extends_apple(const policy_t *p) {
+  for (size_t i = 0; i < p->bases.count; i++)
+    if (!strcmp(p->bases.items[i].name, "apple")) return true;
+  return false;
+}
+
 /* "LIBRARY:NAME(ARGUMENTS)"; the library and the arguments are optional. */
 static bool parse_function(policy_parser_t *r, size_t line, const char *source,
                            policy_function_t *f) {
@@ -258,18 +238,17 @@ static bool parse_function(policy_parser_t *r, size_t line, const char *source,
   if (colon && open && colon > open) colon = NULL;
   f->line = (int)line;
   f->source = r->name;
-  f->library = colon ? copy_text(r->policy, name, (size_t)(colon - name)) : "";
+  f->library = colon ? policy_copy(r->policy, name, (size_t)(colon - name)) : "";
   if (colon) name = skip_space(colon + 1);
   size_t size = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$@.");
   const char *after = skip_space(name + size);
   if (!size || (*after && *after != '('))
     return wrong(r, line, "'%s' is not a function: write name(path, flags) or library:name()",
                  source);
-  f->name = copy_text(r->policy, name, size);
+  f->name = policy_copy(r->policy, name, size);
   if (!f->name || !f->library) return no_memory(r);
   if (*after && !parse_arguments(r, line, after + 1, f)) return false;
-  const policy_source_t *base = r->policy->base; /* Apple's functions need not exist here */
-  if (r->builtin || !r->today || colon || (base && !strcmp(base->name, "apple"))) return true;
+  if (r->builtin || !r->today || colon || extends_apple(r->policy)) return true;
   if (dlsym(RTLD_DEFAULT, f->name)) return true;
   return wrong(r, line,
                "the C library has no function '%s': correct the name, or name its library, as in "
@@ -281,7 +260,7 @@ static bool same_function(const policy_function_t *a, const policy_function_t *b
   return !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
 }
 
-/* Adds F, described at LINE, to C. */
+/* Adds F, described at LINE, to C. Of two built-in policies, the last decides what is recorded. */
 static bool add_to_category(policy_parser_t *r, size_t line, policy_category_t *c,
                             const policy_function_t *f) {
   policy_t *p = r->policy;
@@ -290,6 +269,8 @@ static bool add_to_category(policy_parser_t *r, size_t line, policy_category_t *
     n++;
   if (n == p->function_count) {
     if (!ADD_ITEM(r, p->functions, p->function_count, *f)) return false;
+  } else if (r->builtin) {
+    p->functions[n] = *f;
   } else if (memcmp(p->functions[n].arguments, f->arguments, sizeof f->arguments)) {
     return wrong(r, line, "'%s' has other arguments at %s:%d: write the same here", f->name,
                  p->functions[n].source, p->functions[n].line);
@@ -368,10 +349,10 @@ static bool add_category(policy_parser_t *r, const yaml_node_t *entry, void *con
   if (c.enabled && !c.function_count)
     return wrong(r, line_of(entry), "the category '%s' has no functions", c.id);
   if (!has_text(r, entry, &c, "match") || !has_text(r, entry, &c, "except")) return false;
-  c.of_base = r->builtin;
+  c.source = r->number;
   for (size_t i = 0; i < p->category_count; i++)
     if (!strcmp(p->categories[i].id, c.id)) {
-      if (p->categories[i].of_base == c.of_base)
+      if (p->categories[i].source == c.source)
         return wrong(r, line_of(entry), "the category '%s' is given twice", c.id);
       p->categories[i] = c;
       return true;
@@ -470,22 +451,44 @@ static bool add_owner(policy_parser_t *r, const yaml_node_t *entry, void *contex
 
 static bool read_source(policy_parser_t *r, const policy_source_t *source, bool builtin);
 
-/* Reads the policy that this one extends: "extends: linux", apple or none. The default is linux. */
-static bool read_base(policy_parser_t *r, const yaml_node_t *root) {
-  const char *base = "linux", *name = r->name;
-  yaml_document_t *document = r->document;
+/* Notes that the policy extends NAME. */
+static bool add_base(policy_parser_t *r, const yaml_node_t *node, const char *name) {
+  policy_sources_t *bases = &r->policy->bases;
+  const policy_source_t *source = name ? policy_builtin(name) : NULL;
+  if (!source || bases->count == POLICY_BASES_MAX || (r->bases && bases->count == r->bases->count))
+    return wrong(r, line_of(node),
+                 "'extends' is none, or a built-in policy or a list of them: "
+                 "linux, apple, descriptors, files, net, exec");
+  bases->items[bases->count++] = *source;
+  return true;
+}
+
+static bool add_listed_base(policy_parser_t *r, const yaml_node_t *node, void *context) {
+  (void)context;
+  return add_base(r, node, scalar(node));
+}
+
+/* Finds the policies that this one extends: "extends: linux", "extends: [files, net]" or none. The
+ * default is linux. */
+static bool find_bases(policy_parser_t *r, const yaml_node_t *root) {
   const yaml_node_t *node = value_of(r, root, "extends");
-  if (node) base = scalar(node);
-  if (base && !strcmp(base, "none")) return true;
-  const policy_source_t *source = base ? policy_builtin(base) : NULL;
-  if (!source) return wrong(r, line_of(node), "'extends' is linux, apple or none");
-  r->policy->base = source;
-  if (r->base) source = r->base;
-  bool ok = read_source(r, source, true);
+  if (node && node->type == YAML_SEQUENCE_NODE)
+    return each_scalar(r, node, "extends", 0, add_listed_base, NULL);
+  const char *name = node ? scalar(node) : "linux";
+  return (name && !strcmp(name, "none")) || add_base(r, node, name);
+}
+
+static bool read_bases(policy_parser_t *r, const yaml_node_t *root) {
+  const char *name = r->name;
+  yaml_document_t *document = r->document;
+  if (!find_bases(r, root)) return false;
+  const policy_sources_t *bases = r->bases ? r->bases : &r->policy->bases;
+  for (size_t i = 0; i < r->policy->bases.count; i++, r->number++)
+    if (!read_source(r, &bases->items[i], true)) return false;
   r->name = name;
   r->document = document;
   r->builtin = false;
-  return ok;
+  return true;
 }
 
 static bool read_parts(policy_parser_t *r, const yaml_node_t *root) {
@@ -522,7 +525,7 @@ static bool read_root(policy_parser_t *r, const yaml_node_t *root) {
   const char *number = version ? scalar(version) : NULL;
   if (!number || strcmp(number, "1"))
     return wrong(r, version ? line_of(version) : 1, "this sonde reads only 'version: 1'");
-  return only_keys(r, root, keys) && (r->builtin || read_base(r, root)) && read_depth(r, root) &&
+  return only_keys(r, root, keys) && (r->builtin || read_bases(r, root)) && read_depth(r, root) &&
          read_parts(r, root);
 }
 
@@ -561,7 +564,7 @@ static bool read_source(policy_parser_t *r, const policy_source_t *source, bool 
   return ok;
 }
 
-policy_t *policy_read(const policy_source_t *source, const policy_source_t *base, time_t today,
+policy_t *policy_read(const policy_source_t *source, const policy_sources_t *bases, time_t today,
                       char *error, size_t error_size) {
   policy_t *p = calloc(1, sizeof *p);
   if (!p) {
@@ -569,18 +572,9 @@ policy_t *policy_read(const policy_source_t *source, const policy_source_t *base
     return NULL;
   }
   policy_parser_t r = {
-      .policy = p, .base = base, .today = today, .error = error, .error_size = error_size};
+      .policy = p, .bases = bases, .today = today, .error = error, .error_size = error_size};
   bool builtin = policy_builtin(source->name) == source;
   if (read_source(&r, source, builtin)) return p;
   policy_free(p);
   return NULL;
-}
-
-void policy_free(policy_t *p) {
-  if (!p) return;
-  for (memory_block_t *block = p->memory, *next; block; block = next) {
-    next = block->next;
-    free(block);
-  }
-  free(p);
 }
