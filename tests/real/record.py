@@ -155,6 +155,12 @@ def _has_ended(pid):
         return True
 
 
+def _calls_of(counters):
+    """(tid, calls) of the threads that have begun."""
+    with open(counters, "rb") as file:
+        return [(tid, calls) for tid, calls in struct.iter_unpack("<QQ", file.read()) if tid]
+
+
 def _start_worker(threads, *options):
     """It works until it is killed. Its recording, its recorder, and the file in which it counts its calls."""
     counters = fresh(".n")
@@ -340,25 +346,23 @@ def a_kill_loses_nothing():
     middle = 0
     for _ in range(KILLS):
         path, recorder, counters = _start_worker("3")
+        until(lambda: sum(calls > 0 for _, calls in _calls_of(counters)) == 3, "all threads work")
         time.sleep(rng.random() * 0.12)
         os.kill(child_of(recorder.pid), signal.SIGKILL)
         assert recorder.wait(150) == -signal.SIGKILL
         found = collections.Counter(map(int, re.findall(r'"tid":(\d+)', sonde("events", path))))
-        with open(counters, "rb") as f:
-            for tid, calls in struct.iter_unpack("<QQ", f.read()):
-                if tid:
-                    # In flight at the kill: one call that has returned and is not counted yet, and
-                    # one that was recorded but has not returned.
-                    extra = found[tid] - calls
-                    assert 0 <= extra <= 2, (tid, calls, found)
-                    middle += calls > 0
+        for tid, calls in _calls_of(counters):
+            # In flight at the kill: one call that has returned and is not counted yet, and
+            # one that was recorded but has not returned.
+            assert 0 <= found[tid] - calls <= 2, (tid, calls, found)
+            middle += calls > 0
         r = blocks_of(path)
         r["missing"]["skipped_bytes"] = 0  # a write that the kill cut off; the scratch had it
         nothing_missing(r)
         assert r["wait_status"] == signal.SIGKILL
         os.unlink(path)
     print(f"{middle} threads killed in the middle of {KILLS} runs")
-    assert middle > KILLS
+    assert middle == 3 * KILLS, middle
 
 
 def statuses_are_the_commands_own():

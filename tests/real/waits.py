@@ -40,8 +40,15 @@ def kinds_of_futex_waits():
 
 def stalls_in_functions_that_wait_in_futex():
     """The call of a stall is the one of the program: the function that blocked is named after it."""
-    path, said = record([build("futex_calls")], "--stall=50", text=True)
-    assert said.returncode == 0, said.stderr
+    path, recorder = start_record([build("futex_calls")], "--stall=50", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE)
+    assert recorder.stdout.readline() == b"ready\n"  # so there is a recording
+    for call in "pthread_cond_wait", "sem_wait", "pthread_join", "pthread_mutex_lock":
+        until(lambda call=call: "in_" + call in map(name, stalls(path)["stalls"]), f"a stall in {call}")
+        recorder.stdin.write(b"x")
+        recorder.stdin.flush()
+    _, complaints = recorder.communicate(timeout=150)
+    assert recorder.returncode == 0, complaints
     calls = {name(stall): stall["call"] for stall in stalls(path)["stalls"] if name(stall).startswith("in_")}
     assert len(calls) == 4 and all(function == "in_" + call for function, call in calls.items()), calls
 

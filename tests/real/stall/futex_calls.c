@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * An event loop that stalls 200 ms in each of four functions of the C library, all of which wait in
- * the system call futex. The function that calls one is named after it.
+ * An event loop that stalls in each of four functions of the C library, all of which wait in the
+ * system call futex. The function that calls one is named after it. A byte of input ends a stall.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -15,8 +15,13 @@ static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static sem_t semaphore;
 static int done;
 
+static void read_byte(void) {
+  char byte;
+  (void)!read(0, &byte, 1);
+}
+
 static void *end_waits(void *unused) {
-  usleep(200000);
+  read_byte();
   pthread_mutex_lock(&mutex);
   done = 1;
   pthread_cond_signal(&condition);
@@ -29,7 +34,7 @@ static void *hold_mutex(void *held) {
   pthread_mutex_lock(&mutex);
   usleep(80000); /* the stall begins in main's sem_wait */
   sem_post(held);
-  usleep(200000);
+  read_byte();
   pthread_mutex_unlock(&mutex);
   return NULL;
 }
@@ -67,6 +72,7 @@ int main(void) {
   sem_t held;
   sem_init(&semaphore, 0, 0);
   sem_init(&held, 0, 0);
+  if (write(1, "ready\n", 6) != 6) return 1;
   turn();
   pthread_create(&threads[0], NULL, end_waits, NULL);
   in_pthread_cond_wait();
