@@ -542,7 +542,10 @@ def what_the_audit_cannot_see_is_said():
     source = "int main(void) { return 0; }"
     static = compile_audited(source, "-static")
     _, done = record_audit([static])
-    assert done.returncode == 125 and b"is statically linked" in done.stderr, done
+    assert done.returncode == 0 and b"its system calls are recorded" in done.stderr, done
+    for more in "--malloc", "--sample", "--follow":
+        _, done = record_audit([static], "linux", more)
+        assert done.returncode == 125 and b"--audit without other sensors" in done.stderr, done
     # What Go's linker leaves in a program.
     note = """__asm__(".section .note.go.buildid, \\"a\\", %note\\n.balign 4\\n.long 4, 4, 4\\n.asciz \\"Go\\"\\n.byte 0\\n.long 1\\n.text");"""
     for go in False, True:

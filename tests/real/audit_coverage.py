@@ -233,6 +233,71 @@ def programs_do_what_they_did_while_watched():
     compare_commands("--coverage")
 
 
+STATIC = """
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/socket.h>
+#include <unistd.h>
+__attribute__((noinline)) void reads_settings(const char *path) { close(open(path, O_RDONLY | O_CLOEXEC)); }
+__attribute__((noinline)) void looks(const char *path) { struct stat s; stat(path, &s); fstat(0, &s); }
+__attribute__((noinline)) void calls_home(void) {
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  connect(fd, (void *)&to, sizeof to);
+  close(fd);
+}
+int main(int count, char **words) {
+  for (int i = 0; i < 3; i++) reads_settings("/etc/passwd");
+  for (int i = 0; i < 5; i++) looks("/etc");
+  reads_settings("/sonde/nothing");
+  calls_home();
+  if (count > 1) execl(words[1], words[1], (char *)0);
+  return 7;
+}
+"""
+
+
+def a_static_program_is_traced_alone():
+    """Who calls is compared with the source, and what with strace."""
+    program = compile_audited(STATIC, "-static", "-O0", "-g")
+    path, done = record_audit([program], "files,net")
+    assert done.returncode == 7 and b"its system calls are recorded" in done.stderr, done
+    rows = audit_of(path)["coverage"]["system_calls"]
+    assert all(row["class"] == "below" for row in rows), rows
+    by = {(row["call"], row["arguments"]): (row["calls"], row["frames"], row["category"]) for row in rows}
+    by_function = {key: (calls, category) for key, (calls, frames, category) in by.items()
+                   if any(frame["function"] in ("reads_settings", "looks", "calls_home") for frame in frames)}
+    look = next(call for call, _ in by_function if call in ("newfstatat", "statx", "stat"))
+    assert by_function == {
+        ("openat", '"/etc/passwd", O_RDONLY|O_CLOEXEC'): (3, "file.open"),
+        ("openat", '"/sonde/nothing", O_RDONLY|O_CLOEXEC'): (1, "file.open"), (look, '"/etc"'): (5, "file.look"),
+        ("socket", "AF_INET, SOCK_DGRAM, 0"): (1, "net.socket"), ("connect", "3, 127.0.0.1:9"): (1, "net.connect")}, by
+    if shutil.which("strace"):
+        trace = fresh(".txt")
+        subprocess.run(["strace", "-o", trace, "-e", "trace=openat,socket,connect,readlink", program], check=False)
+        with open(trace) as f:
+            seen = collections.Counter(re.findall(r"^(\w+)\(", f.read(), re.M))
+        traced = collections.Counter()
+        for (call, _), (calls, _, _) in by.items():
+            traced[call] += calls
+        assert all(traced[call] == seen[call] for call in ("openat", "socket", "connect", "readlink")), (traced, seen)
+    path, _ = record_audit([program])
+    assert "calls_home" in sonde("why", path) and "connect(" in sonde("why", path), sonde("why", path)
+
+
+def a_static_program_may_execute_others():
+    """Each program has its own part of the recording, static or not."""
+    last = compile_audited(STATIC, "-O0")
+    program = compile_audited(STATIC, "-static", "-O0", "-g")
+    path, done = record_audit([program, last], "files")
+    assert done.returncode == 7 and b"executed 2 programs" in done.stderr, done
+    for number in "1", "2":
+        text = sonde("report", "--program", number, path, "audit")
+        assert "reads_settings" in text and '3 ×  openat("/etc/passwd", O_RDONLY|O_CLOEXEC)' in text, (number, text)
+        assert "incomplete" not in text, (number, text)
+
+
 def rings_are_said_to_be_unseen():
     program = compile_audited("""
 #include <string.h>

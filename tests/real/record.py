@@ -379,7 +379,7 @@ def statuses_are_the_commands_own():
     assert record_blocks(["true"], path=existing)[1].returncode == 125
     done = record_blocks([compile_c("int main(void) { return 0; }", "-static")])[1]
     assert done.returncode == 125 and b"statically linked" in done.stderr, done
-    assert b"'sonde record -p PID' for CPU time, waits and stalls; --malloc, --audit and --trace need" in done.stderr, done
+    assert b"'sonde record -p PID' for CPU time, waits and stalls. --audit without other sensors" in done.stderr, done
     assert done.stderr.count(b"\n") == 1
 
 

@@ -79,7 +79,7 @@ static _Noreturn void run_command(char **command, int start_fd, int error_fd, co
   if (tracing.system_calls || tracing.functions)
     prctl(PR_SET_PTRACER, tracing.functions ? recorder : 0ul);
   if (!n) _exit(RECORDER_FAILED);
-  if (set_environment(command[0], agent, settings)) execvp(command[0], command);
+  if (!agent || set_environment(command[0], agent, settings)) execvp(command[0], command);
   int error = errno;
   while (write(error_fd, &error, sizeof error) < 0 && errno == EINTR) {
   }

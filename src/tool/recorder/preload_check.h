@@ -29,6 +29,9 @@ preload_verdict_t preload_check_file(const char *root, const char *file, uid_t u
  * found or has an unknown format passes: exec reports the error. */
 bool preload_check(const char *command, char *refusal, size_t size);
 
+/* Whether COMMAND is a static program, and nothing else keeps sonde from starting it. */
+bool preload_check_is_static(const char *command);
+
 /* Whether COMMAND, or the executable that the process PID runs, is a Go program, which makes its
  * system calls without libc. */
 bool preload_check_is_go(const char *command);

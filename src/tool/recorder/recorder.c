@@ -40,6 +40,14 @@
 /* How soon it is noticed that a process without the agent executes another program. */
 #define EXEC_POLL_NS UINT64_C(100000000)
 
+/* Whose system calls are traced. */
+typedef enum traced {
+  TRACED_NONE,
+  TRACED_COVERAGE, /* --coverage */
+  TRACED_GO,       /* of a Go program, whose calls the audit cannot hook */
+  TRACED_STATIC,   /* of a static program, which gets no agent */
+} traced_t;
+
 typedef struct recorder {
   const recorder_options_t *options;
   char path[PATH_MAX], settings[SETTINGS_MAX];
@@ -47,8 +55,10 @@ typedef struct recorder {
   launch_t child;
   /* the agent's file, passed to processes that cannot see it */
   int agent_fd;
-  /* the process of --coverage; 0: none */
+  /* the process that traces system calls; 0: none */
   pid_t tracer;
+  coverage_options_t coverage;
+  traced_t traced;
   /* the running process that is recorded instead of a command; NULL: a command */
   observed_t *observed;
   recording_t recording;
@@ -106,6 +116,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
                  old == 1 ? "" : "s", command);
   if (!replace_open(&s->output, s->path, !o->output, o->force, o->follow)) return false;
   uint32_t mode = o->mode;
+  if (s->traced == TRACED_STATIC) mode |= RECORD_FROM_OUTSIDE;
   if (s->observed && needs_agent(o))
     mode &= ~(uint32_t)RECORD_ANY_BLOCKS; /* until the agent is complete */
   else if (s->observed)
@@ -133,17 +144,29 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
 
 /* The tracer closes the descriptors by which the child starts. */
 static bool start_coverage(recorder_t *s) {
-  if (!s->options->coverage) return true;
+  if (!s->traced) return true;
   const int closed[] = {s->child.start_fd, s->child.error_fd};
-  s->tracer = coverage_start(&s->recording, s->child.pid, s->options->policy, closed, 2);
+  s->coverage = (coverage_options_t){s->options->policy, s->options->policy_bytes,
+                                     s->traced == TRACED_STATIC};
+  store_relaxed(&s->recording.control->from_outside, (uint32_t)s->coverage.alone);
+  s->tracer = coverage_start(&s->recording, s->child.pid, &s->coverage, closed, 2);
   if (s->tracer > 0) return true;
+  s->tracer = 0;
+  if (s->traced == TRACED_GO) {
+    message_note("cannot trace system calls: %s; only those of C code are recorded",
+                 strerror(errno));
+    return true;
+  }
+  const char *otherwise =
+      s->traced == TRACED_STATIC ? "" : "; without the right to ptrace, leave out --coverage";
   if (errno == EPERM && access_yama_scope() > 1)
     (void)message_fail("cannot trace system calls: kernel.yama.ptrace_scope is %d; run 'sysctl "
-                       "kernel.yama.ptrace_scope=1', or leave out --coverage",
-                       access_yama_scope());
+                       "kernel.yama.ptrace_scope=1'%s",
+                       access_yama_scope(),
+                       s->traced == TRACED_STATIC ? "" : ", or leave out --coverage");
   else
     (void)message_fail("cannot trace system calls: %s%s", strerror(errno),
-                       errno == EPERM ? "; without the right to ptrace, leave out --coverage" : "");
+                       errno == EPERM ? otherwise : "");
   return false;
 }
 
@@ -418,29 +441,50 @@ static void set_monitor_options(recorder_t *s) {
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
 }
 
+/* An audit that can hook none of COMMAND's calls, or few, traces its system calls instead. */
+static traced_t find_traced(const char *command, const recorder_options_t *o) {
+  if (o->coverage) return TRACED_COVERAGE;
+  if (o->mode != RECORD_AUDIT || o->follow) return TRACED_NONE;
+  if (preload_check_is_static(command)) return TRACED_STATIC;
+  return preload_check_is_go(command) ? TRACED_GO : TRACED_NONE;
+}
+
+static void note_traced(const char *command, const recorder_options_t *o, traced_t traced) {
+  static const char cost[] = "each is traced, which stops its thread twice, as under strace";
+  if (traced == TRACED_STATIC)
+    message_note("%s is statically linked, so its system calls are recorded: %s", command, cost);
+  else if (traced == TRACED_GO)
+    message_note("%s is a Go program, which makes system calls itself: %s", command, cost);
+  else if (!traced && o->mode & RECORD_AUDIT && preload_check_is_go(command))
+    message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
+                 "of C code; --audit alone, or --coverage, records the others",
+                 command);
+}
+
 int recorder_run(char **command, const recorder_options_t *o) {
-  char agent[PATH_MAX], refusal[256];
+  char agent[PATH_MAX], refusal[320];
   int policy_fd = -1;
+  traced_t traced = find_traced(command[0], o);
   int agent_fd = launch_find_agent(agent, sizeof agent) ? open(agent, O_RDONLY | O_CLOEXEC) : -1;
   if (agent_fd < 0)
     return fail("libsonde-agent.so", "is missing beside the command; build or install it");
-  if (!preload_check(command[0], refusal, sizeof refusal)) return fail(command[0], refusal);
-  if (o->mode & RECORD_AUDIT && !o->coverage && preload_check_is_go(command[0]))
-    message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
-                 "of C code; add --coverage to record the others, with their stacks",
-                 command[0]);
+  if (traced != TRACED_STATIC && !preload_check(command[0], refusal, sizeof refusal))
+    return fail(command[0], refusal);
+  note_traced(command[0], o, traced);
   void (*inherited)(int) = signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG */
   if (o->policy && (policy_fd = share_policy(o)) < 0)
     return fail("cannot share the policy:", errno == EFBIG
                                                 ? "the limit on file size is too small (ulimit -f)"
                                                 : strerror(errno));
   (void)signal(SIGXFSZ, inherited); /* for the program */
-  recorder_t s = {.options = o, .agent_fd = agent_fd};
+  recorder_t s = {.options = o, .agent_fd = agent_fd, .traced = traced};
   set_monitor_options(&s);
   note_address_space();
   if (o->jit && !jit_runtimes_set()) return fail("cannot set the environment:", strerror(errno));
-  const launch_tracing_t tracing = {o->coverage, o->mode & RECORD_CALLS};
-  if (!launch_fork(&s.child, command, agent, tracing)) return fail("cannot fork:", strerror(errno));
+  const launch_tracing_t tracing = {traced != TRACED_NONE, o->mode & RECORD_CALLS};
+  const char *preloaded = traced == TRACED_STATIC ? NULL : agent;
+  if (!launch_fork(&s.child, command, preloaded, tracing))
+    return fail("cannot fork:", strerror(errno));
   (void)signal(SIGXFSZ, SIG_IGN);
   if (!create_recording(&s, command[0], policy_fd)) return cancel(&s);
   if (start_coverage(&s)) return run(&s, command);

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "target/sensitive.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -19,6 +20,11 @@
   "fopen64 freopen freopen64 opendir scandir scandir64 nftw nftw64 ftw glob glob64 "
 #define ALSO_OPEN                                                                                  \
   " setmntent dlopen dlmopen mkstemp mkstemp64 mkostemp mkostemp64 tmpfile tmpfile64 shm_open "
+#define LOOKS                                                                                      \
+  " stat stat64 lstat lstat64 fstatat fstatat64 statx __xstat __xstat64 __lxstat __lxstat64 "      \
+  "__fxstatat __fxstatat64 "
+#define ACCESSES " access faccessat "
+#define LINKS    " readlink readlinkat "
 #define EXECS                                                                                      \
   " execve execv execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp "    \
   "system popen "
@@ -31,7 +37,41 @@ static const sensitive_call_t *table(uint64_t number) {
       [SYS_unlink] = {"unlink", {P}, " unlink remove ", NULL},
       [SYS_rmdir] = {"rmdir", {P}, " rmdir remove ", NULL},
       [SYS_rename] = {"rename", {P, P}, " rename renameat renameat2 ", NULL},
+      [SYS_mkdir] = {"mkdir", {P, F}, " mkdir mkdirat ", " mkdtemp "},
+      [SYS_link] = {"link", {P, P}, " link linkat ", NULL},
+      [SYS_symlink] = {"symlink", {P, P}, " symlink symlinkat ", NULL},
+      [SYS_mknod] = {"mknod", {P, F}, " mkfifo ", NULL},
+      [SYS_chmod] = {"chmod", {P, F}, " chmod fchmodat ", NULL},
+      [SYS_chown] = {"chown", {P, N, N}, " chown fchownat ", NULL},
+      [SYS_lchown] = {"lchown", {P, N, N}, " lchown fchownat ", NULL},
+      [SYS_stat] = {"stat", {P}, LOOKS, NULL},
+      [SYS_lstat] = {"lstat", {P}, LOOKS, NULL},
+      [SYS_access] = {"access", {P, N}, ACCESSES, NULL},
+      [SYS_readlink] = {"readlink", {P}, LINKS, NULL},
 #endif
+#ifdef SYS_newfstatat
+      [SYS_newfstatat] = {"newfstatat", {S, P}, LOOKS, NULL},
+#endif
+      [SYS_statx] = {"statx", {S, P}, LOOKS, NULL},
+      [SYS_faccessat] = {"faccessat", {S, P, N}, ACCESSES, NULL},
+#ifdef SYS_faccessat2
+      [SYS_faccessat2] = {"faccessat2", {S, P, N}, ACCESSES, NULL},
+#endif
+      [SYS_readlinkat] = {"readlinkat", {S, P}, LINKS, NULL},
+      [SYS_mkdirat] = {"mkdirat", {S, P, F}, " mkdir mkdirat ", " mkdtemp "},
+      [SYS_linkat] = {"linkat", {S, P, S, P}, " link linkat ", NULL},
+      [SYS_symlinkat] = {"symlinkat", {P, S, P}, " symlink symlinkat ", NULL},
+      [SYS_mknodat] = {"mknodat", {S, P, F}, " mkfifo ", NULL},
+      [SYS_fchmod] = {"fchmod", {N, F}, " fchmod ", NULL},
+      [SYS_fchmodat] = {"fchmodat", {S, P, F}, " chmod fchmodat ", NULL},
+      [SYS_fchown] = {"fchown", {N, N, N}, " fchown ", NULL},
+      [SYS_fchownat] = {"fchownat", {S, P, N, N}, " chown lchown fchownat ", NULL},
+      [SYS_socket] = {"socket", {N, N, N}, " socket ", NULL},
+      [SYS_socketpair] = {"socketpair", {N, N, N}, " socketpair ", NULL},
+#ifdef SYS_accept
+      [SYS_accept] = {"accept", {N}, " accept accept4 ", NULL},
+#endif
+      [SYS_accept4] = {"accept4", {N, S, S, N}, " accept accept4 ", NULL},
       [SYS_openat] = {"openat", {S, P, F}, OPENS, ALSO_OPEN},
 #ifdef SYS_openat2
       [SYS_openat2] = {"openat2", {S, P}, OPENS, ALSO_OPEN},
@@ -82,6 +122,13 @@ static const sensitive_call_t *table(uint64_t number) {
 const sensitive_call_t *sensitive_call(uint64_t number) {
   const sensitive_call_t *call = number < SENSITIVE_NUMBERS ? table(number) : NULL;
   return call && call->name ? call : NULL;
+}
+
+bool sensitive_is_of_path(uint64_t number, const uint64_t arguments[6]) {
+#ifdef SYS_newfstatat
+  if (number == SYS_newfstatat) return !(arguments[3] & AT_EMPTY_PATH);
+#endif
+  return number != SYS_statx || !(arguments[2] & AT_EMPTY_PATH);
 }
 
 static bool lists(const char *names, const char *name) {

@@ -32,6 +32,10 @@ typedef struct sensitive_call {
 /* System call NUMBER of this CPU; NULL if it is never sensitive. */
 const sensitive_call_t *sensitive_call(uint64_t number);
 
+/* False if system call NUMBER with these arguments is about an open descriptor, and so has no path:
+ * fstat(2) is newfstatat with AT_EMPTY_PATH. True for all other calls. */
+bool sensitive_is_of_path(uint64_t number, const uint64_t arguments[6]);
+
 /* Whether the public function NAME is a wrapper of CALL. */
 bool sensitive_means(const sensitive_call_t *call, const char *name);
 

@@ -99,7 +99,7 @@ static bool entered(tracer_t *t, const stopped_call_t *call) {
   if (call->number == SYS_io_uring_enter) t->rings += (uint32_t)call->arguments[1];
   if (call->number == SYS_io_uring_setup) t->rings++;
   if (moves_code(call)) note_moved(t, call);
-  if (coverage_calls_wants(&t->calls, call->number)) coverage_calls_add(&t->calls, call);
+  if (coverage_calls_wants(&t->calls, call)) coverage_calls_add(&t->calls, call);
   bool executes = call->number == SYS_execve || call->number == SYS_execveat;
   if (!executes || may_trace_all() || !gives_rights(t, call)) return true;
   t->detached = true;
@@ -126,13 +126,30 @@ static bool at_call(tracer_t *t, pid_t tid) {
 
 /* ---- stops ---------------------------------------------------------------------------------- */
 
+/* Writes what was seen of one program. */
+static void write_program(tracer_t *t) {
+  coverage_calls_flush(&t->calls);
+  const shm_audit_t *audit = &t->calls.recording->control->audit;
+  uint32_t used = load_relaxed(&audit->used);
+  monitor_writer_begin(t->calls.writer, EXTENDED_COVERAGE);
+  monitor_writer_value(t->calls.writer, t->rings);
+  monitor_writer_value(t->calls.writer, t->foreign);
+  monitor_writer_value(t->calls.writer, used > SHM_AUDITED ? used - SHM_AUDITED : 0);
+  monitor_writer_value(t->calls.writer, t->detached);
+  monitor_writer_end(t->calls.writer);
+  (void)monitor_writer_flush(t->calls.writer);
+  t->rings = t->foreign = 0;
+}
+
 static void executed(tracer_t *t) {
   shm_audit_t *audit = &t->calls.recording->control->audit;
-  if (t->begun) coverage_calls_flush(&t->calls);
+  if (t->begun) write_program(t);
   t->begun = true;
+  bool alone = t->calls.options->alone;
+  if (alone) (void)add_relaxed(&t->calls.recording->control->exec_index, 1);
   store_relaxed(&audit->used, 0u); /* the previous program wrote it */
   memset(audit->threads, 0, sizeof audit->threads);
-  store_release(&audit->ready, 0u);
+  store_release(&audit->ready, alone);
 }
 
 static bool is_ours(const tracer_t *t, pid_t tid) {
@@ -188,21 +205,8 @@ static void trace(tracer_t *t) {
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-static void write_end(tracer_t *t) {
-  coverage_calls_flush(&t->calls);
-  const shm_audit_t *audit = &t->calls.recording->control->audit;
-  uint32_t used = load_relaxed(&audit->used);
-  monitor_writer_begin(t->calls.writer, EXTENDED_COVERAGE);
-  monitor_writer_value(t->calls.writer, t->rings);
-  monitor_writer_value(t->calls.writer, t->foreign);
-  monitor_writer_value(t->calls.writer, used > SHM_AUDITED ? used - SHM_AUDITED : 0);
-  monitor_writer_value(t->calls.writer, t->detached);
-  monitor_writer_end(t->calls.writer);
-  (void)monitor_writer_flush(t->calls.writer);
-}
-
-static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_policy_t *policy,
-                                int status_fd) {
+static _Noreturn void be_tracer(recording_t *recording, pid_t pid,
+                                const coverage_options_t *options, int status_fd) {
   /* A stopped tracer would stop the program too. */
   static const int ignored[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
                                 SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
@@ -210,18 +214,18 @@ static _Noreturn void be_tracer(recording_t *recording, pid_t pid, const audit_p
     signal(ignored[i], SIG_IGN);
   prctl(PR_SET_NAME, "sonde-coverage");
   tracer_t t = {.pid = pid};
-  int error = coverage_calls_open(&t.calls, recording, pid, policy) ? 0 : ENOMEM;
+  int error = coverage_calls_open(&t.calls, recording, pid, options) ? 0 : ENOMEM;
   if (!error && ptrace(PTRACE_SEIZE, pid, NULL, (void *)(intptr_t)OPTIONS) < 0) error = errno;
   if (!error && ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0) error = errno;
   if (write(status_fd, &error, sizeof error) < 0 || error) _exit(1);
   close(status_fd);
   trace(&t);
-  write_end(&t);
+  write_program(&t);
   coverage_calls_close(&t.calls);
   _exit(0);
 }
 
-pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *policy,
+pid_t coverage_start(recording_t *recording, pid_t pid, const coverage_options_t *options,
                      const int *closed, int count) {
   int status_pipe[2], error = 0;
   if (pipe2(status_pipe, O_CLOEXEC) < 0) return -1;
@@ -231,7 +235,7 @@ pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *po
     close(status_pipe[0]);
     for (int i = 0; i < count; i++)
       close(closed[i]);
-    be_tracer(recording, pid, policy, status_pipe[1]);
+    be_tracer(recording, pid, options, status_pipe[1]);
   }
   close(status_pipe[1]);
   if (tracer < 0) error = errno;
@@ -239,6 +243,7 @@ pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *po
   close(status_pipe[0]);
   if (!error) return tracer;
   if (tracer > 0) waitpid(tracer, NULL, 0);
+  recording->control->audit.watched = 0;
   errno = error;
   return -1;
 }

@@ -15,6 +15,9 @@
  * program: no signal, no EINTR; stops and signals pass through; children of fork and vfork are not
  * traced; if the tracer is killed, the program continues.
  *
+ * A static program cannot be hooked. It is traced alone: it has no agent, and each sensitive call
+ * is recorded with its stack.
+ *
  * Limits: nobody else can trace the program, nor can it trace itself (PTRACE_TRACEME), and /proc
  * shows a TracerPid. A traced program does not gain the rights of a set-user-ID file, so the tracer
  * detaches before such an exec unless it has CAP_SYS_PTRACE.
@@ -27,11 +30,18 @@
 #include "recorder/recording_file.h"
 #include "sensor/audit/policy.h"
 
+typedef struct coverage_options {
+  const audit_policy_t *policy;
+  size_t policy_bytes; /* with its YAML */
+  /* The program has no agent. */
+  bool alone;
+} coverage_options_t;
+
 /* Starts the tracer of the child PID, which has not executed its program yet; calls before that are
- * not counted. The tracer closes the COUNT descriptors at CLOSED. RECORDING and POLICY must stay
+ * not counted. The tracer closes the COUNT descriptors at CLOSED. RECORDING and OPTIONS must stay
  * valid until coverage_finish. Returns the tracer's pid, or -1 with errno. Call it before the
  * recorder has threads. */
-pid_t coverage_start(recording_t *recording, pid_t pid, const audit_policy_t *policy,
+pid_t coverage_start(recording_t *recording, pid_t pid, const coverage_options_t *options,
                      const int *closed, int count);
 
 /* After the program has ended: waits until all calls are written. False if the tracer failed, so

@@ -102,6 +102,7 @@ static void find_agent(coverage_calls_t *c) {
 }
 
 static bool is_own(coverage_calls_t *c, uint64_t pc) {
+  if (c->options->alone) return false;
   if (!c->agent_start) find_agent(c);
   return pc >= c->agent_start && pc < c->agent_end;
 }
@@ -166,18 +167,19 @@ static bool is_active(coverage_calls_t *c, const shm_entered_t *entered, uint64_
 static uint32_t hooked_function(coverage_calls_t *c, const stopped_call_t *call) {
   const shm_audited_t *place = find_slot(&c->recording->control->audit, call->tid);
   const sensitive_call_t *kind = sensitive_call(call->number);
+  const audit_policy_t *policy = c->options->policy;
   for (uint32_t n = place && place->count <= SHM_ENTERED ? place->count : 0; n-- > 0;) {
     const shm_entered_t *entered = &place->entered[n];
-    if (entered->function >= c->policy->function_count || !is_active(c, entered, call->sp))
-      continue;
-    const char *name = audit_string(c->policy, audit_functions(c->policy)[entered->function].name);
+    if (entered->function >= policy->function_count || !is_active(c, entered, call->sp)) continue;
+    const char *name = audit_string(policy, audit_functions(policy)[entered->function].name);
     if (sensitive_leads_to(kind, name)) return entered->function + 1;
   }
   return 0;
 }
 
-bool coverage_calls_wants(const coverage_calls_t *c, uint64_t number) {
-  return number < SENSITIVE_NUMBERS && c->wanted[number];
+bool coverage_calls_wants(const coverage_calls_t *c, const stopped_call_t *call) {
+  return call->number < SENSITIVE_NUMBERS && c->wanted[call->number] &&
+         sensitive_is_of_path(call->number, call->arguments);
 }
 
 void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call) {
@@ -209,7 +211,25 @@ void coverage_calls_moved(coverage_calls_t *c) {
 
 /* ---- begin and end -------------------------------------------------------------------------- */
 
+static void write_parts(monitor_writer_t *w, table_type_t type, const char *data, size_t size) {
+  for (size_t done = 0; done < size;) {
+    monitor_writer_begin(w, 0);
+    done += monitor_writer_raw(w, data + done, size - done);
+    monitor_writer_define(w, type);
+  }
+}
+
+/* Writes the policy, as the agent does in other programs. */
+static void write_policy(const coverage_calls_t *c) {
+  const audit_policy_t *policy = c->options->policy;
+  const char *bytes = (const char *)policy;
+  write_parts(c->writer, TABLE_POLICY, bytes, policy->size);
+  write_parts(c->writer, TABLE_POLICY_TEXT, bytes + policy->size,
+              c->options->policy_bytes - policy->size);
+}
+
 void coverage_calls_flush(coverage_calls_t *c) {
+  if (c->options->alone) write_policy(c);
   for (size_t i = 0; i < c->count; i++) {
     const coverage_row_t *row = &c->rows[i];
     monitor_writer_begin(c->writer, EXTENDED_SYSCALL);
@@ -232,13 +252,13 @@ void coverage_calls_flush(coverage_calls_t *c) {
 }
 
 bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
-                         const audit_policy_t *policy) {
+                         const coverage_options_t *options) {
   *c = (coverage_calls_t){.recording = recording,
                           .writer = monitor_writer_new(recording, MONITOR_STREAM + 3),
-                          .policy = policy,
+                          .options = options,
                           .pid = pid,
                           .memory = {.memory = {.read = read_remote}, .pid = pid}};
-  sensitive_of_policy(policy, c->wanted);
+  sensitive_of_policy(options->policy, c->wanted);
   return c->writer != NULL;
 }
 

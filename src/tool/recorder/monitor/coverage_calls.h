@@ -8,6 +8,7 @@
 #define SONDE_RECORDER_MONITOR_COVERAGE_CALLS_H
 
 #include "base/hash.h"
+#include "recorder/monitor/coverage.h"
 #include "recorder/monitor/writer.h"
 #include "target/sensitive.h"
 #include "target/walk.h"
@@ -31,7 +32,7 @@ typedef struct coverage_row coverage_row_t;
 typedef struct coverage_calls {
   recording_t *recording;
   monitor_writer_t *writer;
-  const audit_policy_t *policy;
+  const coverage_options_t *options;
   pid_t pid;
   bool wanted[SENSITIVE_NUMBERS];
   remote_memory_t memory;
@@ -46,11 +47,11 @@ typedef struct coverage_calls {
 } coverage_calls_t;
 
 bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
-                         const audit_policy_t *policy);
+                         const coverage_options_t *options);
 void coverage_calls_close(coverage_calls_t *c);
 
-/* Whether system call NUMBER is sensitive and must be passed to coverage_calls_add. */
-bool coverage_calls_wants(const coverage_calls_t *c, uint64_t number);
+/* Whether CALL is sensitive and must be passed to coverage_calls_add. */
+bool coverage_calls_wants(const coverage_calls_t *c, const stopped_call_t *call);
 void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call);
 
 /* After images may have been mapped or unmapped. */

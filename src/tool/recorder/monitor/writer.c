@@ -118,13 +118,20 @@ void monitor_writer_value(monitor_writer_t *w, uint64_t value) {
     w->body_used += varint_put(w->body + w->body_used, value);
 }
 
+size_t monitor_writer_raw(monitor_writer_t *w, const void *data, size_t size) {
+  size_t space = BODY_MAX - w->body_used;
+  if (size > space) size = space;
+  memcpy(w->body + w->body_used, data, size);
+  w->body_used += (uint32_t)size;
+  return size;
+}
+
 void monitor_writer_bytes(monitor_writer_t *w, const void *data, size_t size) {
   if (w->body_used + VARINT_MAX_SIZE > BODY_MAX) return;
   size_t space = BODY_MAX - w->body_used - VARINT_MAX_SIZE;
   if (size > space) size = space;
   monitor_writer_value(w, size);
-  memcpy(w->body + w->body_used, data, size);
-  w->body_used += (uint32_t)size;
+  (void)monitor_writer_raw(w, data, size);
 }
 
 void monitor_writer_text(monitor_writer_t *w, const char *text) {

@@ -37,6 +37,8 @@ void monitor_writer_begin(monitor_writer_t *writer, uint8_t subtype);
 void monitor_writer_value(monitor_writer_t *writer, uint64_t value);
 void monitor_writer_text(monitor_writer_t *writer, const char *text);
 void monitor_writer_bytes(monitor_writer_t *writer, const void *data, size_t size);
+/* Without its size. Returns how many of the SIZE bytes fit. */
+size_t monitor_writer_raw(monitor_writer_t *writer, const void *data, size_t size);
 void monitor_writer_end(monitor_writer_t *writer);
 
 /* Ends what monitor_writer_begin began as a record of a table instead of an event. */

@@ -74,6 +74,10 @@ static void print_program(const audited_program_t *p, FILE *out) {
     fprintf(out, "  the recording has no valid policy; %s calls\n", report_count(a->calls, text));
     return;
   }
+  if (reader_header(p->report.reader)->mode & RECORD_FROM_OUTSIDE && a->coverage.recorded) {
+    fprintf(out, "  functions  none is hooked, since the program has no agent\n");
+    return;
+  }
   fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",
           report_count(a->calls, text), a->count);
   fprintf(out,

@@ -12,22 +12,17 @@ enum { BRIEF_ROWS = 3, CATEGORIES_MAX = 32, WORDS_MAX = 2200 };
 static const char *const class_words[COVERAGE_CLASSES] = {"",      "early",       "hooked",
                                                           "below", "unexplained", "own"};
 
-static bool is_unseen(const coverage_call_t *call) {
+bool coverage_is_unseen(const coverage_call_t *call) {
   return call->class == COVERAGE_BELOW || call->class == COVERAGE_UNEXPLAINED;
 }
 
-/* The most severe level of a category whose rules match CALL, + 1; 0: none matches. */
-static int severity(const audit_t *a, const coverage_call_t *call, const policy_category_t **out) {
+const policy_category_t *coverage_category(const audit_t *a, const coverage_call_t *call) {
   uint32_t categories[CATEGORIES_MAX];
-  int severest = 0;
-  *out = NULL;
-  if (!a->policy) return 0;
-  size_t n = coverage_categories(a->flat, call, categories, CATEGORIES_MAX);
+  const policy_category_t *severest = NULL;
+  size_t n = a->policy ? coverage_categories(a->flat, call, categories, CATEGORIES_MAX) : 0;
   for (size_t i = 0; i < n; i++) {
     const policy_category_t *category = &a->policy->categories[categories[i]];
-    if ((int)category->level + 1 <= severest) continue;
-    severest = (int)category->level + 1;
-    *out = category;
+    if (!severest || category->level > severest->level) severest = category;
   }
   return severest;
 }
@@ -37,18 +32,29 @@ static int severity(const audit_t *a, const coverage_call_t *call, const policy_
 typedef struct unseen {
   const coverage_call_t *call;
   const policy_category_t *category; /* the most severe that matches; NULL: none */
-  int severity;
 } unseen_t;
 
 static int by_severity(const void *left, const void *right) {
   const unseen_t *a = left, *b = right;
-  if (a->severity != b->severity) return a->severity > b->severity ? -1 : 1;
+  int left_level = a->category ? (int)a->category->level : -1;
+  int right_level = b->category ? (int)b->category->level : -1;
+  if (left_level != right_level) return left_level > right_level ? -1 : 1;
   if (a->call->count != b->call->count) return a->call->count > b->call->count ? -1 : 1;
   return a->call < b->call ? -1 : a->call > b->call;
 }
 
+/* The program had no agent: each call was traced. */
+static bool is_alone(const report_t *r) {
+  return reader_header(r->reader)->mode & RECORD_FROM_OUTSIDE;
+}
+
 static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
   char made[24], early[24], hooked[24], below[24], unexplained[24];
+  if (is_alone(r)) {
+    fprintf(out, "\n%ssystem calls%s\n  traced     %s of those that the policy's functions make\n",
+            r->bold, r->plain, report_count(coverage_possible(c), made));
+    return;
+  }
   fprintf(out, "\n%scoverage%s\n", r->bold, r->plain);
   fprintf(
       out,
@@ -107,10 +113,10 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
   if (!unseen) return SONDE_ENOMEM;
   size_t count = 0, most = report_rows(r, BRIEF_ROWS);
   for (size_t i = 0; i < c->count; i++)
-    if (is_unseen(&c->calls[i])) {
+    if (coverage_is_unseen(&c->calls[i])) {
       unseen_t *u = &unseen[count++];
       u->call = &c->calls[i];
-      u->severity = severity(a, u->call, &u->category);
+      u->category = coverage_category(a, u->call);
     }
   if (count) qsort(unseen, count, sizeof *unseen, by_severity);
   print_totals(r, c, out);
@@ -126,7 +132,7 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
 
 static json_object *call_json(const report_t *r, const audit_t *a, const coverage_call_t *call) {
   char words[WORDS_MAX];
-  const policy_category_t *category;
+  const policy_category_t *category = coverage_category(a, call);
   json_object *o = json_new_object();
   json_add_text(o, "class", class_words[call->class]);
   json_add_text(o, "call", call->call->name);
@@ -137,7 +143,7 @@ static json_object *call_json(const report_t *r, const audit_t *a, const coverag
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, call->first));
   json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, call->last));
   if (call->function) json_add_text(o, "function", audit_function_name(a, call->function - 1));
-  if (severity(a, call, &category)) json_add_text(o, "category", category->id);
+  if (category) json_add_text(o, "category", category->id);
   if (call->stack) {
     const frame_name_t *site = frame_names_owner(r->names, call->stack);
     if (site && !site->system) json_add_text(o, "module", site->library);

@@ -8,6 +8,12 @@
 #include "analysis/audit/audit.h"
 #include "report/report.h"
 
+/* The most severe category whose rules match CALL; NULL: none. */
+const policy_category_t *coverage_category(const audit_t *audit, const coverage_call_t *call);
+
+/* Whether no hook saw CALL. */
+bool coverage_is_unseen(const coverage_call_t *call);
+
 /* Prints nothing without a coverage record. Returns 0 or SONDE_ENOMEM. */
 int coverage_text(const report_t *report, const audit_t *audit, FILE *out);
 json_object *coverage_json(const report_t *report, const audit_t *audit);
