@@ -70,6 +70,18 @@ static void *stops(void *context) {
   return NULL;
 }
 
+static void wait_for_state(pid_t pid, char wanted) {
+  char path[64], state = 0;
+  snprintf(path, sizeof path, "/proc/%d/stat", pid);
+  while (state != wanted) {
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+    fclose(file);
+    usleep(1000);
+  }
+}
+
 static void a_stopped_call_starts_again(void **unused) {
   (void)unused;
   if (!STOP_HIDES_EINTR) SKIP_BECAUSE("EINTR cannot be hidden on this CPU");
@@ -86,8 +98,9 @@ static void a_stopped_call_starts_again(void **unused) {
   pthread_join(thread, NULL);
   assert_int_equal(s.done, STOPS);
   assert_int_equal(__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED), 0);
+  wait_for_state(s.pid, 'S'); /* a signal before the call has started again ends no wait */
   kill(s.pid, SIGUSR1);
-  for (int i = 0; i < 5000 && !__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED); i++)
+  while (!__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED))
     usleep(1000);
   assert_int_equal(__atomic_load_n(&shared->interrupted, __ATOMIC_RELAXED), 1);
   assert_int_equal(write(pipes[1], "", 1), 1);
@@ -123,18 +136,6 @@ static pid_t start_late(int release[2]) {
       pause();
   }
   return pid;
-}
-
-static void wait_for_state(pid_t pid, char wanted) {
-  char path[64], state = 0;
-  snprintf(path, sizeof path, "/proc/%d/stat", pid);
-  while (state != wanted) {
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    if (fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = 0;
-    fclose(file);
-    usleep(1000);
-  }
 }
 
 static _Noreturn void stop_once(pid_t pid) {
