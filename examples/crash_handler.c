@@ -36,6 +36,9 @@ static pid_t gettid(void) {
 #define THREADS_MAX  256
 #define FRAMES_MAX   64
 #define SIGNAL_STACK (64 << 10)
+#ifndef OTHER_THREADS_NS
+#define OTHER_THREADS_NS 500000000 /* how long the stacks of threads that run are waited for */
+#endif
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -96,7 +99,7 @@ static void print_other_threads(pid_t crashed) {
                      .max = THREADS_MAX,
                      .pcs = pcs,
                      .depth = FRAMES_MAX,
-                     .options = {.timeout_ns = 500000000}};
+                     .options = {.timeout_ns = OTHER_THREADS_NS}};
   sonde_capture_all(&all);
   for (int i = 0; i < all.count; i++) {
     if (threads[i].thread.tid == crashed) continue;
@@ -149,12 +152,16 @@ void crash_handler_install(void) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int endless = 1;
 
+static int arrived;
+
 __attribute__((noinline)) static void *wait_for_lock(void *unused) {
+  __atomic_fetch_add(&arrived, 1, __ATOMIC_RELAXED);
   pthread_mutex_lock(&lock);
   return unused;
 }
 
 __attribute__((noinline)) static void *compute(void *unused) {
+  __atomic_fetch_add(&arrived, 1, __ATOMIC_RELAXED);
   while (endless) {
   }
   return unused;
@@ -195,10 +202,21 @@ __attribute__((noinline)) static void *crash_overflow(void *unused) {
   return unused;
 }
 
-static pthread_t start(const char *name, void *(*run)(void *)) {
+typedef struct job {
+  const char *name;
+  void *(*run)(void *);
+} job_t;
+
+/* A thread names itself: it may crash before another one does it. */
+static void *run_job(void *context) {
+  const job_t *job = context;
+  pthread_setname_np(pthread_self(), job->name);
+  return job->run(NULL);
+}
+
+static pthread_t start(job_t *job) {
   pthread_t thread;
-  pthread_create(&thread, NULL, run, NULL);
-  pthread_setname_np(thread, name);
+  pthread_create(&thread, NULL, run_job, job);
   return thread;
 }
 
@@ -212,11 +230,14 @@ int main(int argc, char **argv) {
     print_text("usage: crash_handler [worker|malloc|overflow]\n");
     return 2;
   }
+  job_t waiter = {"waiter", wait_for_lock}, computer = {"computer", compute};
+  job_t crasher = {"crasher", run};
   crash_handler_install();
   pthread_mutex_lock(&lock);
-  start("waiter", wait_for_lock);
-  start("computer", compute);
-  usleep(50000);
-  pthread_join(start("crasher", run), NULL);
+  start(&waiter);
+  start(&computer);
+  while (__atomic_load_n(&arrived, __ATOMIC_RELAXED) < 2)
+    usleep(1000);
+  pthread_join(start(&crasher), NULL);
   return 0;
 }

@@ -23,6 +23,8 @@ def _run(how, *options):
 
 
 def every_thread_has_a_last_stack():
+    """A thread that gets no CPU time for 0.3 s, on a busy machine, has none: of all cases one must have that which computes."""
+    late = 0
     for how, (function, number) in CASES.items():
         path, done, crash = _run(how, "--malloc=malloc")
         assert done.returncode == -number, (how, done)
@@ -33,7 +35,10 @@ def every_thread_has_a_last_stack():
         others = [next((w for w in ("wait_here", "compute_here", "main") if w in s), None)
                   for s in stacks[1:]]
         wanted = ["wait_here", "wait_here", "compute_here"] + ["main"] * (how == "other")
-        assert sorted(filter(None, others)) == sorted(wanted), (how, stacks)
+        if [] in stacks:
+            wanted.remove("compute_here")
+            late += 1
+        assert sorted(filter(None, others)) == sorted(wanted) and stacks.count([]) <= 1, (how, stacks)
         if how == "segv":
             event, = [line for line in sonde("events", path).splitlines() if '"event":"crash",' in line]
             stack = re.search(r'"stack":(\d+)', event)[1]
@@ -41,6 +46,7 @@ def every_thread_has_a_last_stack():
             assert re.match(rf"thread {crash['threads'][0]['tid']} crashed here$", history[-1]), history
         if how in ("segv", "again", "other"):
             assert crash["address"] == "0x10"
+    assert late < len(CASES), "the stack of a thread that computes is never there"
 
 
 def a_handled_crash_is_none():

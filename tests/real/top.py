@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: MIT
 """`sonde top` on a terminal of tmux, at 80 and 200 columns, and as printed frames: a program with three threads of
 known behavior. One computes in `burn`, one waits for a condition variable, one reads a pipe."""
-import glob
 import os
 import re
 import signal
 import subprocess
-import tempfile
 
 from helpers import (
     SANITIZED, SONDE, child_of, compile_c, fresh, kill, others_can_run_sonde, run_cases, skip, start_ready, try_sonde, until)
@@ -185,11 +183,10 @@ def program_ends():
         terminal.left(0)
 
 
-def command():
+def command(folder):
     if SANITIZED:
         skip("the agent is not built with a sanitizer")
-    before = set(glob.glob(tempfile.gettempdir() + "/sonde-top*"))
-    with _Screen("--", BINARY, "x") as terminal:
+    with _Screen("--", BINARY, "x", TMPDIR=str(folder)) as terminal:
         shown = terminal.until(r"^heap \d\S+ .B live, \d\S+ .B/s allocated \(estimates\)", r"^ +\d+ spinner")
         pid = int(re.search(r"pid (\d+)", shown)[1])
         terminal.type("ttt")
@@ -202,7 +199,7 @@ def command():
         terminal.until(r"^ready$")  # the program's output
         terminal.left(0)
     assert not os.path.exists(f"/proc/{pid}")
-    assert set(glob.glob(tempfile.gettempdir() + "/sonde-top*")) == before
+    assert not os.listdir(folder), os.listdir(folder)
 
 
 def frames():
