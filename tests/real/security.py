@@ -218,6 +218,12 @@ def names_never_reach_the_terminal_as_commands(folder):
         done = try_sonde(*words, text=False)
         spoken += [done.stdout, done.stderr]
     assert b"work\\x1b[7m\\a" in b"".join(spoken), "the name of the function is shown"
+    for words in (("report", "--json", path), ("stacks", "--json", process.pid), ("why", "--json", path),
+                  ("doctor", "--json", process.pid)):
+        document = sonde(*words, text=False)
+        json.loads(document)
+        spoken.append(document)
+    assert b"red\\u0007\\n\\u009b" in spoken[-4], "the name of the folder is in the document"
     kill(process)
     for text in spoken:
         bad = re.findall(rb"[^\n]*[\x00-\x08\x0b-\x1f\x7f][^\n]*|[^\n]*\xc2[\x80-\x9f][^\n]*", text)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/common/help_json.h"
@@ -146,6 +147,13 @@ static int run(int argc, char **argv) {
   return verb->run(argc - 1, argv + 1);
 }
 
+/* Why stdout could not be written. stdio keeps no cause of an earlier failure, so a line end is
+ * written after the output that was cut off: it fails for the same cause. */
+static int find_output_error(void) {
+  if (errno) return errno;
+  return write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+}
+
 int main(int argc, char **argv) {
   int status = run(argc, argv);
   /* A full disk or a closed stdout is detected here at the latest: truncated output must not look
@@ -153,7 +161,8 @@ int main(int argc, char **argv) {
   errno = 0;
   bool failed = ferror(stdout) != 0 || fflush(stdout) != 0;
   pager_end();
-  if (fclose(stdout) != 0 || failed)
-    return message_fail("cannot write the output: %s", strerror(errno ? errno : EIO));
+  int error = failed ? find_output_error() : 0;
+  if (fclose(stdout) != 0 && !error) error = errno;
+  if (error) return message_fail("cannot write the output: %s", strerror(error));
   return status;
 }

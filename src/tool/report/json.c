@@ -34,10 +34,41 @@ void json_append(json_object *array, json_object *value) {
   need(json_object_array_add(array, value) == 0);
 }
 
+static void free_copy(json_object *object, void *copy) {
+  (void)object;
+  free(copy);
+}
+
+/* The control characters from U+0080 to U+009F that TEXT has: json-c escapes only those below. */
+static size_t count_controls(const char *text) {
+  size_t count = 0;
+  for (const char *p = text; (p = strchr(p, '\xc2')); p++)
+    count += unicode_control(p) == 2;
+  return count;
+}
+
+/* A copy of TEXT, which lives as long as OBJECT, with its COUNT control characters escaped. */
+static const char *escape_controls(json_object *object, const char *text, size_t count) {
+  char *copy = malloc(strlen(text) + 4 * count + 1), *q = copy;
+  need(copy != NULL);
+  for (const char *p = text; *p;) {
+    if (unicode_control(p) == 2) {
+      q += sprintf(q, "\\u%04x", (unsigned char)p[1]);
+      p += 2;
+    } else {
+      *q++ = *p++;
+    }
+  }
+  *q = 0;
+  json_object_set_userdata(object, copy, free_copy);
+  return copy;
+}
+
 const char *json_print(json_object *object, int style) {
   const char *text = json_object_to_json_string_ext(object, style);
   need(text != NULL);
-  return text;
+  size_t controls = count_controls(text);
+  return controls ? escape_controls(object, text, controls) : text;
 }
 
 json_object *json_read_file(const char *path) {
