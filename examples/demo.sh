@@ -5,6 +5,7 @@
 # of the project; an argument names another folder than build/.
 set -eu
 build=${1:-build}
+name=$(basename "$build")
 mkdir -p "$build/demo"
 "${CXX:-c++}" -g -O1 -std=c++17 -o "$build/demo/orders" examples/orders.cpp
 cd "$build/demo"
@@ -18,7 +19,7 @@ shown() {
   echo
 }
 
-printf '# In build/demo, with build/bin in the PATH; the program is examples/orders.cpp.\n'
+printf '# In %s/demo, with ../bin in the PATH; source: examples/orders.cpp.\n' "$name"
 shown sonde record --malloc --sample --force -o run.sonde -- ./orders
 shown sonde why run.sonde
 shown "sonde report --top 5 run.sonde sample | grep -A 6 'of the program'"

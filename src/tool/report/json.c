@@ -53,7 +53,7 @@ static const char *escape_controls(json_object *object, const char *text, size_t
   need(copy != NULL);
   for (const char *p = text; *p;) {
     if (unicode_control(p) == 2) {
-      q += sprintf(q, "\\u%04x", (unsigned char)p[1]);
+      q += snprintf(q, 7, "\\u%04x", (unsigned char)p[1]);
       p += 2;
     } else {
       *q++ = *p++;
