@@ -77,10 +77,14 @@ int mac_open(const char *path, int flags, int mode) {
   return open(path, mac_open_flags(flags), mode & 07777);
 }
 
-/* macOS takes 31 characters. */
+/* macOS takes 31 characters. With MACHO_SANDBOX it refuses them all, as the sandbox of an app. */
 int mac_shm_open(const char *name, int flags, int mode);
 int mac_shm_open(const char *name, int flags, int mode) {
   if (strlen(name) > 31) die("shm_open of a name of %zu characters", strlen(name));
+  if (getenv("MACHO_SANDBOX")) {
+    errno = EPERM;
+    return -1;
+  }
   return shm_open(name, mac_open_flags(flags), (mode_t)(mode & 07777));
 }
 
@@ -217,6 +221,7 @@ static int mac_sigaltstack(const void *wanted, uint8_t *out) {
 
 static int *mac_get_argc(void) { return &mac_argc; }
 static char ***mac_get_argv(void) { return &mac_argv; }
+static char ***mac_get_environ(void) { return &mac_environ; }
 
 int __cxa_atexit(void (*run)(void *), void *argument, void *image); /* of glibc */
 
@@ -236,6 +241,7 @@ const stand_in_t posix_stand_ins[] = {
     {"___error", mac_errno},
     {"__NSGetArgc", mac_get_argc},
     {"__NSGetArgv", mac_get_argv},
+    {"__NSGetEnviron", mac_get_environ},
     {"_mac_host_realloc", realloc},
     {"_mac_host_calloc", calloc},
     {"_mac_host_free", free},

@@ -298,6 +298,28 @@ def faults_of_suspends(start, tried):
             yield f"a thread that was kept inside malloc was met {met and met[1]} times"
 
 
+def faults_of_sandbox(start, sonde, folder, late, is_private):
+    """The logs of an app that may have no shared memory: in its temporary folder; without one, none."""
+    inside = folder / "sandbox"
+    inside.mkdir(exist_ok=True)
+    for old in inside.iterdir():
+        old.unlink()
+    env = {**os.environ, "MACHO_SANDBOX": "1", "TMPDIR": f"{inside}/"}
+    arguments = [*start, late, inside, "private" if is_private else "public"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=600, env=env)
+    if done.returncode:
+        yield f"in a sandbox: {done.stdout[-2000:]}{done.stderr}"
+    elif sonde.exists():
+        yield from (f"in a sandbox: {fault}" for fault in faults_of_recordings(sonde, inside, is_private))
+    left = [path.name for path in inside.iterdir() if path.suffix != ".sonde"]
+    if left:
+        yield f"in the temporary folder is left: {left}"
+    del env["TMPDIR"]
+    refused = subprocess.run(arguments, capture_output=True, text=True, timeout=600, env=env)
+    if refused.returncode != 1 or "FAILED" not in refused.stdout:
+        yield "shared memory was not refused"
+
+
 def main():
     bench = Bench(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None)
     sonde = LINUX / "bin/sonde"
@@ -323,6 +345,7 @@ def main():
             print(done.stdout + done.stderr + f"{bench.arch} {layout}: status {done.returncode}")
         bad = any(done.returncode for done in runs)
         faults = list(faults_of_suspends(start, runs[3:5]))
+        faults += faults_of_sandbox(start, sonde, folder, folder / "late.dylib", bench.is_private)
         if sonde.exists() and not bad:
             faults += [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved, runs[1].stdout),
                        *faults_of_audit(sonde, folder, policy)]

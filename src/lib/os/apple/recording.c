@@ -59,7 +59,26 @@ int os_open_of_process(uint32_t pid, uint32_t fd) {
   return result_of(fcntl((int)fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR), saved);
 }
 
-/* Shared memory whose name is removed at once. A name has at most 31 characters (PSHMNAMLEN). */
+static const char *temporary_folder(void) {
+  for (char *const *variable = *_NSGetEnviron(); variable && *variable; variable++)
+    if (text_after(*variable, "TMPDIR=")) return text_after(*variable, "TMPDIR=");
+  return NULL;
+}
+
+/* A file in the program's temporary folder, which a sandboxed app may write. It has no name once it
+ * is open, and is not written back while memory is plentiful. */
+static int open_temporary(const char *name) {
+  char path[1024];
+  const char *folder = temporary_folder();
+  if (!folder || text_length(folder) + text_length(name) >= sizeof path) return -1;
+  *text_append(text_append(path, folder), name) = 0;
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd >= 0) (void)unlink(path);
+  return fd;
+}
+
+/* Shared memory whose name is removed at once. A name has at most 31 characters (PSHMNAMLEN). The
+ * sandbox of an app for iOS refuses names outside the app's groups; a file then serves. */
 int os_memory_file(const char *name) {
   static uint32_t count;
   char path[64], *p = text_append(path, "/");
@@ -69,7 +88,10 @@ int os_memory_file(const char *name) {
   (void)name;
   *p = 0;
   int saved = errno, fd = shm_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (fd >= 0) (void)shm_unlink(path);
+  if (fd >= 0)
+    (void)shm_unlink(path);
+  else
+    fd = open_temporary(path);
   return result_of(as_high(fd), saved);
 }
 
