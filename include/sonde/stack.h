@@ -83,8 +83,9 @@ typedef struct sonde_capture {
   int reason;
   /* Out: SONDE_FLAG_…. */
   unsigned flags;
-  /* Out: the id of the Swift task; 0 if there is none or it is unknown. On Linux it is always
-   * unknown. */
+  /* Out: with SONDE_FLAG_ASYNC, the id of the Swift task that the thread runs; 0 if it runs none or
+   * the id is unknown. Known on Apple's systems only: there libpthread keeps the task in a slot of
+   * its own. */
   uint64_t async_task;
 } sonde_capture_t;
 
@@ -103,9 +104,10 @@ SONDE_API int sonde_stack_id(uint32_t *id);
 
 /* Sets how stack ids treat Swift's async functions: SONDE_ASYNC_IGNORE, the default, or
  * SONDE_ASYNC_FOLLOW. It holds for sonde_stack_id and for all that records stacks by id: the malloc
- * log, the audit and samples. Call it before the process's first stack id, in any thread, not in a
- * signal handler. While async functions are followed, each id needs a walk of the whole stack. Of
- * an async stack with more than 256 frames the innermost are kept. Under `sonde record`, the option
+ * log, the audit and samples. The stall and CPU monitors of the program follow it too. Call it
+ * before the process's first stack id, in any thread, not in a signal handler. While async
+ * functions are followed, each id needs a walk of the whole stack. Of an async stack with more than
+ * 256 frames the innermost are kept. Under `sonde record`, the option
  * --async decides for the recording. Returns 0; SONDE_EBUSY if there are stack ids already;
  * SONDE_EINVAL. */
 SONDE_API int sonde_stack_async(sonde_async_t how);

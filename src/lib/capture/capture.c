@@ -183,7 +183,9 @@ __attribute__((used)) int capture_here(sonde_capture_t *capture, uint64_t pc, ui
   capture->flags = 0;
   capture->reason = 0;
   capture->async_task = 0;
-  if (capture->ucontext || capture->pc) return capture_from_context(capture);
-  return capture_from_here(capture, pc, sp, fp);
+  int count = capture->ucontext || capture->pc ? capture_from_context(capture)
+                                               : capture_from_here(capture, pc, sp, fp);
+  if (capture->flags & SONDE_FLAG_ASYNC) capture->async_task = os_swift_task();
+  return count;
 }
 ENTRY_1(sonde_capture, capture_here);

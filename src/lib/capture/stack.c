@@ -290,6 +290,10 @@ int sonde_stack_id_of(const uintptr_t *pcs, int count, unsigned flags, uint32_t 
 
 void stack_follow_async(void) { store_relaxed(&follows_async, true); }
 
+sonde_async_t stack_async_mode(void) {
+  return load_relaxed(&follows_async) ? SONDE_ASYNC_FOLLOW : SONDE_ASYNC_IGNORE;
+}
+
 int sonde_stack_async(sonde_async_t how) {
   if (how != SONDE_ASYNC_IGNORE && how != SONDE_ASYNC_FOLLOW) return SONDE_EINVAL;
   if (load_acquire(&stack_table.level[0])) return SONDE_EBUSY;

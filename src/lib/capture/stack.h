@@ -47,6 +47,9 @@ int stack_id_of_context(uint32_t *id, const void *ucontext);
  * before keeps its id. */
 void stack_follow_async(void);
 
+/* How the process's stack ids treat async functions; monitors in the program do the same. */
+sonde_async_t stack_async_mode(void);
+
 /* Returns the id of a stack given as program counters, innermost first; 0 if there is none or the
  * table is full. EXACT: the innermost is, as in a stack of another thread. A stack that is not
  * COMPLETE gets the marker of a broken stack. */

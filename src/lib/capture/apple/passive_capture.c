@@ -31,6 +31,8 @@ typedef struct stack_copy {
   arch_frame_t frame;
   /* The copied range. */
   uint64_t low, count;
+  /* The thread's Swift task: the address of its address, 0 if it is not wanted; its id. */
+  uint64_t task_slot, task;
 } stack_copy_t;
 
 static void copy_stack(const arch_frame_t *frame, void *context) {
@@ -39,6 +41,7 @@ static void copy_stack(const arch_frame_t *frame, void *context) {
   s->low = ALIGN_DOWN(frame->sp, (uint64_t)8);
   ssize_t count = os_read_memory(s->low, s->copy->bytes, s->copy->size);
   s->count = count > 0 ? (uint64_t)count & ~(uint64_t)7 : 0;
+  s->task = os_swift_task_in(s->task_slot);
 }
 
 /* The frame of an async function at the time of the copy: the context and the saved frame pointer,
@@ -75,7 +78,7 @@ static bool reach_nothing(stack_window_t *w, uint64_t address) {
 int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,
                     sonde_capture_t *capture) {
   (void)identity;
-  stack_copy_t s = {.copy = copy};
+  stack_copy_t s = {.copy = copy, .task_slot = capture->async ? os_swift_task_slot(tid) : 0};
   uint64_t epoch = walk_epoch();
   if (os_thread_stop(tid, copy_stack, &s) != 0) return SONDE_ENOTHREAD;
   stack_window_t window = {.lo = s.low,
@@ -87,6 +90,7 @@ int passive_capture(passive_buffer_t *copy, pid_t tid, uint64_t identity,
   capture->flags = 0;
   walk_capture(&window, &p, epoch, capture);
   check_contexts(tid, &window, &p, capture);
+  if (capture->flags & SONDE_FLAG_ASYNC) capture->async_task = s.task;
   return capture->count;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "capture/stack.h"
 #include "os/os.h"
 #include "sensor/cpu/call_tree.h"
 #include "sensor/cpu/rules.h"
@@ -164,7 +165,7 @@ static void sample_thread(state_t *s, watched_thread_t *t) {
   uint64_t run_ns, ready_ns;
   os_thread_t about;
   if (os_thread_read(-1, t->tid, &about) != 0 || about.state != 'R') return;
-  sonde_capture_t capture = {.pcs = s->pcs, .max = CALL_TREE_DEPTH};
+  sonde_capture_t capture = {.pcs = s->pcs, .max = CALL_TREE_DEPTH, .async = stack_async_mode()};
   const sonde_thread_options_t options = {.timeout_ns = SAMPLE_MIN_NS};
   int count = sonde_capture_thread(t->tid, &capture, &options);
   if (!os_thread_times(t->tid, &run_ns, &ready_ns) || run_ns <= t->accounted_ns) return;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "capture/stack.h"
 #include "os/os.h"
 #include "os/thread_slot.h"
 #include "sensor/stall/attribution.h"
@@ -166,7 +167,7 @@ static bool poll_thread(pid_t tid, stall_poll_t *poll) {
 /* Captures the thread's stack. Waits one tick at most, so not for a thread that gets no CPU. A
  * stack that may belong to the next iteration is not attributed to this one. */
 static int capture_stack(watch_t *w) {
-  sonde_capture_t capture = {.pcs = monitor.pcs, .max = DEPTH_MAX};
+  sonde_capture_t capture = {.pcs = monitor.pcs, .max = DEPTH_MAX, .async = stack_async_mode()};
   const sonde_thread_options_t options = {.timeout_ns = monitor.rules.tick_ns};
   int count = sonde_capture_thread(w->tid, &capture, &options);
   bool lasts = load_acquire(&monitor.entries[w - monitor.watches].began_ns) == w->began_ns;
