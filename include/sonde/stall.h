@@ -63,7 +63,7 @@ typedef enum sonde_stall_cause {
   /* its state could not be read */
   SONDE_STALL_UNKNOWN,
   SONDE_STALL_ON_CPU,
-  /* it waited for a mutex or a rwlock; not told on Apple's systems */
+  /* it waited for a mutex, a rwlock or, on Apple's systems, an unfair lock */
   SONDE_STALL_LOCK,
   /* the same, and the holder of the lock waits for the thread, through further locks or not */
   SONDE_STALL_DEADLOCK,

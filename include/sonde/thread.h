@@ -66,6 +66,14 @@ SONDE_API pid_t sonde_thread_of_pthread(pthread_t thread);
  * not such a port; SONDE_EUNSUPPORTED except on Apple's systems. */
 SONDE_API pid_t sonde_thread_of_mach_port(uint32_t port);
 
+/* Returns the id of the thread that THREAD, an NSThread or an object of a subclass, stands for.
+ * SONDE_ENOTHREAD if it has not started or has ended; SONDE_EINVAL if THREAD is NULL or another
+ * object; SONDE_EUNSUPPORTED except on Apple's systems, if sonde was built with
+ * -DSONDE_APPLE_PRIVATE=OFF, and if Foundation keeps the thread at an unknown place. Foundation has
+ * no public function for this, so two private variables are read. Any thread, not in a signal
+ * handler; the object must live until the function returns. */
+SONDE_API pid_t sonde_thread_of_nsthread(const void *thread);
+
 /* Finds the threads named NAME (as set by pthread_setname_np or prctl: its first 15 bytes). Writes
  * at most MAX ids and returns the total number, which may be 0; or SONDE_EUNSUPPORTED,
  * SONDE_EINVAL. */

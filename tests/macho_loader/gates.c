@@ -40,6 +40,7 @@ static const char *const locking[] = {
     "_pthread_rwlock_wrlock",
     "_pthread_rwlock_unlock",
     "_pthread_mach_thread_np",
+    "_pthread_from_mach_thread_np",
     "_pthread_getname_np",
     "_pthread_setname_np",
     "__dyld_image_count",

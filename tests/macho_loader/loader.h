@@ -92,6 +92,7 @@ extern char **mac_argv, **mac_environ;
 
 /* threads.c: every thread of the program, for as long as it lives. */
 typedef struct mac_thread mac_thread_t;
+#define DATA_MAX 256
 struct mac_thread {
   bool is_used, is_main;
   int tid;
@@ -104,10 +105,11 @@ struct mac_thread {
   uint64_t stack, stack_bytes;
   uint32_t suspended; /* the futex word it waits at */
   uint32_t arrived;
-  const void *context; /* where it was stopped: the kernel's ucontext_t */
-  uint32_t busy;       /* 1: waits in a system call, as the program sees it */
-  uint32_t stops;      /* how often it was suspended */
-  uint32_t suspends;   /* how many others are suspended by it now */
+  const void *context;  /* where it was stopped: the kernel's ucontext_t */
+  uint32_t busy;        /* 1: waits in a system call, as the program sees it */
+  uint32_t stops;       /* how often it was suspended */
+  uint32_t suspends;    /* how many others are suspended by it now */
+  void *data[DATA_MAX]; /* thread-specific, of the keys that the system's libraries share */
 };
 #define THREADS_MAX 256
 extern mac_thread_t threads[THREADS_MAX];

@@ -87,6 +87,30 @@ static void put(void *to, uint64_t offset, uint64_t value) {
   memcpy((uint8_t *)to + offset, &value, 8);
 }
 
+/* A thread that waits for a lock (kernel.S) has the registers of macOS's call: behind the
+ * instruction, with number and arguments. The host's are those of a futex, and at the instruction
+ * again when a signal has interrupted it. */
+static void fill_call(void *state, const ucontext_t *context) {
+  uint64_t at = (uint64_t)stand_in("_mac_lock_call");
+#if defined(__aarch64__)
+  const mcontext_t *m = &context->uc_mcontext;
+  if (m->pc != at && m->pc != at + 4) return;
+  bool is_ulock = m->regs[16] == 515;
+  put(state, FACT_state_x, m->regs[9]);
+  put(state, FACT_state_x + 8, is_ulock ? m->regs[0] : m->regs[2]);
+  put(state, FACT_state_pc, at + 4);
+#else
+  const greg_t *g = context->uc_mcontext.gregs;
+  uint64_t pc = (uint64_t)g[REG_RIP];
+  if (pc != at && pc != at + 2) return;
+  bool is_ulock = g[REG_R8] == 515;
+  put(state, FACT_state_rax, 0x2000000u | (uint64_t)g[REG_R8]);
+  put(state, FACT_state_rdi, (uint64_t)g[REG_R9]);
+  put(state, FACT_state_rsi, (uint64_t)(is_ulock ? g[REG_RDI] : g[REG_RDX]));
+  put(state, FACT_state_rip, at + 2);
+#endif
+}
+
 void mac_fill_state(void *state, const void *host) {
   const ucontext_t *context = host;
 #if defined(__aarch64__)
@@ -111,6 +135,7 @@ void mac_fill_state(void *state, const void *host) {
     put(state, FACT_state_r8 + 8 * i, (uint64_t)g[REG_R8 + i]);
   put(state, FACT_state_rip, (uint64_t)g[REG_RIP]);
 #endif
+  fill_call(state, context);
 }
 
 static int mac_thread_get_state(uint32_t port, int flavor, void *state, uint32_t *count) {
@@ -152,7 +177,7 @@ static int mac_thread_info(uint32_t port, uint32_t flavor, void *out, uint32_t *
     if (*count < FACT_THREAD_IDENTIFIER_INFO_COUNT) return FACT_KERN_INVALID_ARGUMENT;
     memset(out, 0, FACT_sizeof_identifier);
     put(out, FACT_identifier_thread_id, (uint64_t)thread->tid);
-    put(out, FACT_identifier_thread_handle, (uint64_t)thread);
+    put(out, FACT_identifier_thread_handle, (uint64_t)thread->data);
   } else if (flavor == FACT_THREAD_EXTENDED_INFO) {
     if (*count < FACT_THREAD_EXTENDED_INFO_COUNT) return FACT_KERN_INVALID_ARGUMENT;
     memset(out, 0, FACT_sizeof_extended);

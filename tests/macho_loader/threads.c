@@ -235,6 +235,7 @@ static int mac_pthread_join(mac_thread_t *thread, void **result) {
 static void *mac_pthread_self(void) { return self; }
 static int mac_pthread_main_np(void) { return self && self->is_main; }
 static uint32_t mac_pthread_mach_thread_np(const mac_thread_t *thread) { return thread->port; }
+static mac_thread_t *mac_pthread_from_mach_thread_np(uint32_t port) { return thread_of_port(port); }
 
 static int mac_pthread_threadid_np(const mac_thread_t *thread, uint64_t *id) {
   *id = (uint64_t)(thread ? thread : self)->tid;
@@ -279,12 +280,22 @@ static int mac_pthread_mutex_unlock(mac_mutex_t *m) { return pthread_mutex_unloc
 static int mac_pthread_key_create(uint64_t *key, void (*destructor)(void *)) {
   pthread_key_t host;
   int error = pthread_key_create(&host, destructor);
-  *key = host;
+  *key = host + DATA_MAX;
   return error ? mac_error(error) : 0;
 }
-static void *mac_pthread_getspecific(uint64_t key) { return pthread_getspecific((unsigned)key); }
+/* The keys below DATA_MAX are the system's: pthread_key_init_np makes them, and they are in the
+ * thread's own table, where the kernel's handle of the thread points. */
+static int mac_pthread_key_init_np(int key, void (*destructor)(void *)) {
+  if (key <= 0 || key >= DATA_MAX || destructor) die("pthread_key_init_np of %d", key);
+  return 0;
+}
+static void *mac_pthread_getspecific(uint64_t key) {
+  return key < DATA_MAX ? self->data[key] : pthread_getspecific((unsigned)(key - DATA_MAX));
+}
 static int mac_pthread_setspecific(uint64_t key, const void *value) {
-  return pthread_setspecific((unsigned)key, value);
+  if (key >= DATA_MAX) return pthread_setspecific((unsigned)(key - DATA_MAX), value);
+  self->data[key] = (void *)(uintptr_t)value;
+  return 0;
 }
 static int mac_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void)) {
   return pthread_atfork(prepare, parent, child);
@@ -349,6 +360,8 @@ const stand_in_t thread_stand_ins[] = {
     {"_pthread_equal", mac_pthread_equal},
     {"_pthread_main_np", mac_pthread_main_np},
     {"_pthread_mach_thread_np", mac_pthread_mach_thread_np},
+    {"_pthread_from_mach_thread_np", mac_pthread_from_mach_thread_np},
+    {"_pthread_key_init_np", mac_pthread_key_init_np},
     {"_pthread_threadid_np", mac_pthread_threadid_np},
     {"_pthread_setname_np", mac_pthread_setname_np},
     {"_pthread_getname_np", mac_pthread_getname_np},

@@ -102,6 +102,11 @@ pid_t sonde_thread_of_pthread(pthread_t thread) {
 
 pid_t sonde_thread_of_mach_port(uint32_t port) { return living(os_thread_of_port(port)); }
 
+pid_t sonde_thread_of_nsthread(const void *thread) {
+  int tid = thread ? os_thread_of_object((uint64_t)(uintptr_t)thread) : -22 /* EINVAL */;
+  return tid == -22 ? SONDE_EINVAL : living(tid);
+}
+
 /* ---- one thread ----------------------------------------------------------------------------- */
 
 static int unavailable(sonde_capture_t *capture, int reason) {

@@ -183,6 +183,15 @@ pid_t os_thread_of_handle(uint64_t handle);
  * of a thread; -ENOSYS except on Apple's systems. */
 pid_t os_thread_of_port(uint32_t port);
 
+/* Returns the tid of the NSThread OBJECT; -ESRCH when its thread has not started or has ended;
+ * -EINVAL when it is another object; -ENOSYS when its layout is unknown, and except on Apple's
+ * systems. */
+pid_t os_thread_of_object(uint64_t object);
+
+/* Returns the id of the Swift task that the calling thread runs; 0: none, or unknown, as on Linux.
+ */
+uint64_t os_swift_task(void);
+
 /* Where a thread that is not on a CPU will continue in user code. */
 typedef struct os_blocked {
   int64_t call; /* the system call it is in; -1: not in one (a page fault, a stop) */

@@ -23,7 +23,21 @@ typedef struct info {
   const void *layout;
   const char *name;
   void *methods;
+  const void *protocols;
+  struct variables *variables;
 } info_t;
+
+/* Where a variable is, is in a place that is filled in at run time. */
+typedef struct variable {
+  const uint32_t *offset;
+  const char *name, *types;
+  uint32_t alignment, bytes;
+} variable_t;
+
+typedef struct variables {
+  uint32_t entry_bytes, count;
+  variable_t entries[];
+} variables_t;
 
 typedef struct class {
   struct class *class, *above;
@@ -179,6 +193,19 @@ void *find_above(const super_t *super, const char *selector);
 void *find_above(const super_t *super, const char *selector) {
   return code_of(super->class->above, selector);
 }
+
+/* ---- variables ------------------------------------------------------------------------------ */
+
+EXPORT const variable_t *class_getInstanceVariable(const class_t *class, const char *name) {
+  for (; class; class = class->above) {
+    const variables_t *all = info_of(class)->variables;
+    for (uint32_t i = 0; all && i < all->count; i++)
+      if (all->entries[i].name && strcmp(all->entries[i].name, name) == 0) return &all->entries[i];
+  }
+  return NULL;
+}
+
+EXPORT ptrdiff_t ivar_getOffset(const variable_t *variable) { return *variable->offset; }
 
 /* ---- images --------------------------------------------------------------------------------- */
 

@@ -32,6 +32,8 @@ void run_regions(void);                 /* regions.c */
 void check_loop(void);
 void check_cpu(void);
 void check_async(void);
+void check_locks(void);
+void check_ns_thread(void);
 void check_suspended(const char *log); /* where the log goes; NULL: none */
 void misbehave(const char *what);
 void check_log(const char *folder, bool is_private); /* where the logs go; what the library uses */

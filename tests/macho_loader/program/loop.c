@@ -104,7 +104,11 @@ static long length_of(uint32_t number) {
   return -1;
 }
 
-static bool is_on_cpu(const told_t *t) { return t->stall.cause == SONDE_STALL_ON_CPU; }
+/* On a machine that is busy elsewhere, most of its time it waits for a CPU. */
+static bool is_on_cpu(const told_t *t) {
+  return t->stall.cause == SONDE_STALL_ON_CPU || t->stall.cause == SONDE_STALL_NO_CPU ||
+         t->stall.cause == SONDE_STALL_SEVERAL;
+}
 static bool spins(const told_t *t) { return t->spins && !t->observes && is_on_cpu(t); }
 static bool blocks(const told_t *t) {
   return t->blocks && t->stall.cause == SONDE_STALL_BLOCKED && !t->stall.lock;

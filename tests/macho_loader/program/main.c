@@ -59,6 +59,7 @@ int main(int argc, char **argv) {
   } else if (argc > 1 && strcmp(argv[1], "loop") == 0) {
     check_loop();
     check_cpu();
+    check_locks();
   } else if (argc > 1 && strcmp(argv[1], "suspended") == 0) {
     check_suspended(argc > 2 ? argv[2] : NULL);
   } else if (argc > 2 && strcmp(argv[1], "misbehave") == 0) {
@@ -69,6 +70,7 @@ int main(int argc, char **argv) {
     check_stacks();
     check_threads();
     check_async();
+    check_ns_thread();
     if (argc > 1) check_hooks(argv[1]);
     if (argc > 3) check_log(argv[2], strcmp(argv[3], "private") == 0);
   }

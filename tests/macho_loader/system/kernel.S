@@ -4,6 +4,10 @@
  * threads begin, and a system call in which they wait, without a frame, as Apple's libsystem_kernel
  * has them. The calls are Linux's. dlsym is here to be an import like others, and goes on in
  * dyld.c, which sees who called.
+ *
+ * The calls that wait for a lock are Linux's futex, with a futex's arguments. What is lost of
+ * macOS's is kept in registers that the call leaves alone. mach.c gives macOS's registers to who
+ * reads a thread at mac_lock_call.
  */
   .section __TEXT,__text,regular,pure_instructions
 
@@ -69,6 +73,53 @@ function getpid
   retq
 end
 
+/* __ulock_wait(operation, address, value, timeout), without the timeout */
+function __ulock_wait
+  movl %edi, %r9d
+  movq %rsi, %rdi
+  movl $515, %r8d
+  jmp _mac_lock_wait
+end
+
+/* __psynch_mutexwait(mutex, mgen, ugen, tid, flags): until the mutex's sequence is not MGEN. The
+ * kernel keeps the tid in r10, which a futex takes as a time, so it is not kept. */
+function __psynch_mutexwait
+  movq %rdi, %r9
+  addq $32, %rdi
+  movl %esi, %edx
+  movl $301, %r8d
+  jmp _mac_lock_wait
+end
+
+function mac_lock_wait
+  movl $128, %esi
+  xorl %r10d, %r10d
+  movl $202, %eax
+  .globl _mac_lock_call
+_mac_lock_call:
+  syscall
+  retq
+end
+
+/* __ulock_wake(operation, address, value) and __psynch_mutexdrop(mutex, …): all who wait */
+function __ulock_wake
+  movq %rsi, %rdi
+  jmp _mac_wake
+end
+
+function __psynch_mutexdrop
+  addq $32, %rdi
+  jmp _mac_wake
+end
+
+function mac_wake
+  movl $129, %esi
+  movl $0x7fffffff, %edx
+  movl $202, %eax
+  syscall
+  retq
+end
+
 function dlsym
   jmp _mac_host_dlsym
 end
@@ -116,6 +167,49 @@ end
 function getpid
   mov x8, #172
   svc #0
+  ret
+end
+
+function __ulock_wait
+  mov x9, x0
+  mov x0, x1
+  mov x16, #515
+  b _mac_lock_wait
+end
+
+function __psynch_mutexwait
+  mov x9, x0
+  add x0, x0, #32
+  mov x2, x1
+  mov x16, #301
+  b _mac_lock_wait
+end
+
+function mac_lock_wait
+  mov x1, #128
+  mov x3, #0
+  mov x8, #98
+  .globl _mac_lock_call
+_mac_lock_call:
+  svc #0x80
+  ret
+end
+
+function __ulock_wake
+  mov x0, x1
+  b _mac_wake
+end
+
+function __psynch_mutexdrop
+  add x0, x0, #32
+  b _mac_wake
+end
+
+function mac_wake
+  mov x1, #129
+  mov x2, #0x7fffffff
+  mov x8, #98
+  svc #0x80
   ret
 end
 

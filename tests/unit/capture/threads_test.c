@@ -52,6 +52,8 @@ static void threads_have_ids_names_and_states(void **state) {
   assert_int_equal(sonde_threads_named("exactly15bytes.and more", NULL, 0), 1);
   assert_int_equal(sonde_thread_of_pthread(pthread_self()), os_tid());
   assert_int_equal(sonde_thread_of_mach_port(1), SONDE_EUNSUPPORTED);
+  assert_int_equal(sonde_thread_of_nsthread(threads), SONDE_EUNSUPPORTED);
+  assert_int_equal(sonde_thread_of_nsthread(NULL), SONDE_EINVAL);
   for (int i = 0; i < N; i++)
     subject_stop(&subjects[i]);
   assert_int_equal(sonde_thread(subjects[0].tid, &threads[0]), SONDE_ENOTHREAD);

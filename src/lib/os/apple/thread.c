@@ -74,25 +74,19 @@ static int each_thread(bool (*visit)(thread_act_t thread, void *context), void *
 
 typedef struct search {
   pid_t tid;
-  uint64_t handle; /* searched when tid is 0 */
   thread_act_t found;
-  pid_t found_tid;
 } search_t;
 
 static bool match(thread_act_t thread, void *context) {
   search_t *search = context;
-  uint64_t id, handle;
-  if (!identify(thread, &id, &handle)) return true;
-  pid_t tid = (pid_t)(id & INT32_MAX);
-  if (search->tid ? tid != search->tid : handle != search->handle) return true;
-  search->found_tid = tid;
+  uint64_t id;
+  if (!identify(thread, &id, NULL) || (pid_t)(id & INT32_MAX) != search->tid) return true;
   search->found = thread;
   /* each_thread releases its right; this one belongs to the caller */
   (void)mach_port_mod_refs(mach_task_self(), thread, MACH_PORT_RIGHT_SEND, 1);
   return false;
 }
 
-/* Returns a send right to the thread TID, which the caller releases, or MACH_PORT_NULL. */
 static thread_act_t port_of(pid_t tid) {
   search_t search = {.tid = tid};
   return each_thread(match, &search) == 0 ? search.found : MACH_PORT_NULL;
@@ -183,6 +177,57 @@ pid_t os_thread_of_handle(uint64_t handle) {
   return os_thread_of_port(pthread_mach_thread_np((pthread_t)handle));
 }
 
+typedef struct handle_search {
+  uint64_t handle;
+  pid_t found;
+} handle_search_t;
+
+static bool match_handle(thread_act_t thread, void *context) {
+  handle_search_t *search = context;
+  if ((uint64_t)pthread_from_mach_thread_np(thread) != search->handle) return true;
+  search->found = os_thread_of_port(thread);
+  return false;
+}
+
+pid_t os_thread_of_living_handle(uint64_t handle) {
+  handle_search_t search = {handle, -ESRCH};
+  if (handle) (void)each_thread(match_handle, &search);
+  return search.found;
+}
+
+/* ---- Swift's task ---------------------------------------------------------------------------- */
+
+/* The slot of the thread-specific data that holds the address of the thread's task
+ * (__PTK_FRAMEWORK_SWIFT_KEY3), and the place of the id in it, which Swift's ABI fixes. Libc's
+ * thread_stack_pcs.c reads both. */
+#define SWIFT_TASK_SLOT 103
+#define SWIFT_TASK_ID   36
+
+static uint64_t task_id(uint64_t task) {
+  uint32_t id;
+  if (!task || os_read_memory(task + SWIFT_TASK_ID, &id, sizeof id) != sizeof id) return 0;
+  return id;
+}
+
+uint64_t os_swift_task(void) {
+  return task_id((uint64_t)pthread_getspecific((pthread_key_t)SWIFT_TASK_SLOT));
+}
+
+/* The kernel's handle of a thread is the address of its thread-specific data. */
+uint64_t os_swift_task_slot(pid_t tid) {
+  thread_act_t thread = port_of(tid);
+  uint64_t id, data = 0;
+  if (thread == MACH_PORT_NULL) return 0;
+  if (!identify(thread, &id, &data)) data = 0;
+  release(thread);
+  return data ? data + SWIFT_TASK_SLOT * sizeof(void *) : 0;
+}
+
+uint64_t os_swift_task_in(uint64_t slot) {
+  uint64_t task;
+  return slot && os_read_memory(slot, &task, sizeof task) == sizeof task ? task_id(task) : 0;
+}
+
 int64_t os_thread_cpu_ns(pid_t tid) {
   thread_act_t thread = port_of(tid);
   if (thread == MACH_PORT_NULL) return -ESRCH;
@@ -268,6 +313,50 @@ int os_thread_stop(pid_t tid, void (*look)(const arch_frame_t *frame, void *cont
   return result;
 }
 
+/* A thread that waits in a system call is behind its instruction and has the number and the
+ * arguments in its registers. On x86_64 the number has the class of BSD calls, 2, in its upper
+ * byte. */
+static bool read_call(thread_act_t thread, os_call_t *out) {
+#if defined(__aarch64__)
+  const uint32_t instruction = 0xd4001001; /* svc #0x80 */
+  arm_thread_state64_t state;
+  mach_msg_type_number_t count = ARM_THREAD_STATE64_COUNT;
+  if (thread_get_state(thread, ARM_THREAD_STATE64, (thread_state_t)&state, &count) != KERN_SUCCESS)
+    return false;
+  uint64_t pc = arch_strip((uint64_t)arm_thread_state64_get_pc(state)), number = state.__x[16];
+  *out = (os_call_t){(int64_t)number, {state.__x[0], state.__x[1], state.__x[2], state.__x[3]}};
+  bool is_bsd = number <= INT16_MAX;
+  uint32_t before;
+#else
+  const uint16_t instruction = 0x050f; /* syscall */
+  x86_thread_state64_t state;
+  mach_msg_type_number_t count = x86_THREAD_STATE64_COUNT;
+  if (thread_get_state(thread, x86_THREAD_STATE64, (thread_state_t)&state, &count) != KERN_SUCCESS)
+    return false;
+  uint64_t pc = state.__rip, number = state.__rax;
+  *out = (os_call_t){(int64_t)(number & 0xffffff),
+                     {state.__rdi, state.__rsi, state.__rdx, state.__r10}};
+  bool is_bsd = number >> 24 == 2;
+  uint16_t before;
+#endif
+  if (!is_bsd || os_read_memory(pc - sizeof before, &before, sizeof before) != sizeof before ||
+      before != instruction)
+    out->number = -1;
+  return true;
+}
+
+int os_thread_call(pid_t tid, os_call_t *out) {
+  thread_act_t thread = tid == os_tid() ? MACH_PORT_NULL : port_of(tid);
+  if (thread == MACH_PORT_NULL) return -ESRCH;
+  int result = -ESRCH;
+  if (thread_suspend(thread) == KERN_SUCCESS) {
+    if (read_call(thread, out)) result = 0;
+    (void)thread_resume(thread);
+  }
+  release(thread);
+  return result;
+}
+
 static bool interrupt(thread_act_t thread, void *context) {
   uint64_t id;
   if (identify(thread, &id, NULL) && (pid_t)(id & INT32_MAX) != *(pid_t *)context &&
@@ -308,12 +397,6 @@ bool os_initial_stack(os_initial_stack_t *out) {
 
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
   (void)folder, (void)tid, (void)out;
-  return -ENOSYS;
-}
-
-int os_thread_wait(pid_t tid, os_wait_t *out) {
-  (void)tid;
-  *out = (os_wait_t){0};
   return -ENOSYS;
 }
 

@@ -54,3 +54,11 @@ pid_t os_thread_of_port(uint32_t port) {
   (void)port;
   return -ENOSYS;
 }
+
+pid_t os_thread_of_object(uint64_t object) {
+  (void)object;
+  return -ENOSYS;
+}
+
+/* Swift's runtime for Linux keeps it in a variable that it does not export. */
+uint64_t os_swift_task(void) { return 0; }
