@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from helpers import (
-    WORK, check, compile_c, kill, needs_agent, output_of, record, report, run_cases, skip, sonde, source_file,
+    INCLUDE, LINK_SHARED, WORK, check, compile_c, kill, needs_agent, output_of, record, report, run_cases, skip, sonde, source_file,
     start_record, until, until_asleep, write)
 
 needs_agent()
@@ -37,6 +37,8 @@ __attribute__((noinline)) void body(void *argument) {
   if (!strcmp(what, "allocate")) for (int i = 0; i < 1000; i++) kept = malloc(100);
   if (!strcmp(what, "burn")) for (long i = 0; i < 250000000; i++) sum += i;
   if (!strcmp(what, "audit")) close(open("/dev/null", O_RDONLY));
+  void told(void) __attribute__((weak));
+  if (!strcmp(what, "told")) told();
   if (!strcmp(what, "wait")) { puts("waits"); fflush(stdout); char c; while (read(0, &c, 1) > 0) {} }
   __asm__ volatile("");
 }
@@ -49,6 +51,43 @@ __attribute__((noinline)) void executor(char *what) {
   __asm__ volatile("");
 }
 int main(int argc, char **argv) { executor(argv[argc - 1]); return 0; }
+"""
+# A program that watches itself: `body` goes on until its stall was told with the stack of contexts, or without.
+WATCHER = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sonde/sonde.h>
+int executor_main(int count, char **arguments);
+static volatile int is_told, is_watched;
+void told(void) { while (!is_told) {} }
+static void stalled(const sonde_stall_t *s, void *context) {
+  (void)context;
+  if (s->phase == SONDE_STALL_ENDED || s->count <= 0) return;
+  char text[4096] = "";
+  for (int i = 0; i < s->count; i++) {
+    sonde_name_t name;
+    if (sonde_name(s->pcs[i], i == 0 ? SONDE_NAME_EXACT : 0, &name) == 0 && name.symbol)
+      strcat(strcat(text, name.symbol), " ");
+  }
+  if (!strstr(text, "body ")) return; /* it has just begun */
+  puts(strstr(text, "body "));
+  fflush(stdout);
+  is_told = 1;
+}
+static void *watch(void *unused) { sonde_stall_monitor(20, stalled, NULL); return unused; }
+int main(int count, char **arguments) {
+  pthread_t thread;
+  if (arguments[1][0] == 'f') sonde_stack_async(SONDE_ASYNC_FOLLOW);
+  pthread_create(&thread, NULL, watch, NULL);
+  while (sonde_stall_begin(0) != 0) {}
+  arguments[count - 1] = "told";
+  executor_main(count, arguments);
+  sonde_stall_end();
+  sonde_stall_monitor_stop();
+  pthread_join(thread, NULL);
+  return 0;
+}
 """
 CALLERS = ["body", "async_inner", "fetch_image", "show_page"]
 OWN = ["body", "async_inner", "between", "async_outer", "run_async", "executor", "main"]
@@ -124,6 +163,15 @@ def recorded_waits_follow():
     wait = next(wait for wait in report(path, "waits")["waits"]["waits"] if wait["syscall"] == "read")
     names = [frame["function"] for frame in wait["frames"]]
     assert names[names.index("body"):] == CALLERS, names
+
+
+def own_monitors_follow():
+    _program()
+    whole = SOURCE.replace("int main(", "int executor_main(")
+    made = compile_c(write(whole + WATCHER, ".c"), "-O2", "-g", "-rdynamic", f"{WORK}/async.o", INCLUDE, *LINK_SHARED, "-pthread")
+    for how, wanted in ("follow", CALLERS), ("own", OWN):
+        names = output_of(made, how).split()
+        assert names[:len(wanted)] == wanted, (how, names)
 
 
 run_cases(globals())
