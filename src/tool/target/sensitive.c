@@ -29,98 +29,95 @@
   " execve execv execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp "    \
   "system popen "
 
-static const sensitive_call_t *table(uint64_t number) {
-  static const sensitive_call_t calls[SENSITIVE_NUMBERS] = {
+static const sensitive_call_t calls[SENSITIVE_NUMBERS] = {
 #ifdef SYS_open
-      [SYS_open] = {"open", {P, F}, OPENS, ALSO_OPEN},
-      [SYS_creat] = {"creat", {P, F}, OPENS, ALSO_OPEN},
-      [SYS_unlink] = {"unlink", {P}, " unlink remove ", NULL},
-      [SYS_rmdir] = {"rmdir", {P}, " rmdir remove ", NULL},
-      [SYS_rename] = {"rename", {P, P}, " rename renameat renameat2 ", NULL},
-      [SYS_mkdir] = {"mkdir", {P, F}, " mkdir mkdirat ", " mkdtemp "},
-      [SYS_link] = {"link", {P, P}, " link linkat ", NULL},
-      [SYS_symlink] = {"symlink", {P, P}, " symlink symlinkat ", NULL},
-      [SYS_mknod] = {"mknod", {P, F}, " mkfifo ", NULL},
-      [SYS_chmod] = {"chmod", {P, F}, " chmod fchmodat ", NULL},
-      [SYS_chown] = {"chown", {P, N, N}, " chown fchownat ", NULL},
-      [SYS_lchown] = {"lchown", {P, N, N}, " lchown fchownat ", NULL},
-      [SYS_stat] = {"stat", {P}, LOOKS, NULL},
-      [SYS_lstat] = {"lstat", {P}, LOOKS, NULL},
-      [SYS_access] = {"access", {P, N}, ACCESSES, NULL},
-      [SYS_readlink] = {"readlink", {P}, LINKS, NULL},
+    [SYS_open] = {"open", {P, F}, OPENS, ALSO_OPEN},
+    [SYS_creat] = {"creat", {P, F}, OPENS, ALSO_OPEN},
+    [SYS_unlink] = {"unlink", {P}, " unlink remove ", NULL},
+    [SYS_rmdir] = {"rmdir", {P}, " rmdir remove ", NULL},
+    [SYS_rename] = {"rename", {P, P}, " rename renameat renameat2 ", NULL},
+    [SYS_mkdir] = {"mkdir", {P, F}, " mkdir mkdirat ", " mkdtemp "},
+    [SYS_link] = {"link", {P, P}, " link linkat ", NULL},
+    [SYS_symlink] = {"symlink", {P, P}, " symlink symlinkat ", NULL},
+    [SYS_mknod] = {"mknod", {P, F}, " mkfifo ", NULL},
+    [SYS_chmod] = {"chmod", {P, F}, " chmod fchmodat ", NULL},
+    [SYS_chown] = {"chown", {P, N, N}, " chown fchownat ", NULL},
+    [SYS_lchown] = {"lchown", {P, N, N}, " lchown fchownat ", NULL},
+    [SYS_stat] = {"stat", {P}, LOOKS, NULL},
+    [SYS_lstat] = {"lstat", {P}, LOOKS, NULL},
+    [SYS_access] = {"access", {P, N}, ACCESSES, NULL},
+    [SYS_readlink] = {"readlink", {P}, LINKS, NULL},
 #endif
 #ifdef SYS_newfstatat
-      [SYS_newfstatat] = {"newfstatat", {S, P}, LOOKS, NULL},
+    [SYS_newfstatat] = {"newfstatat", {S, P}, LOOKS, NULL},
 #endif
-      [SYS_statx] = {"statx", {S, P}, LOOKS, NULL},
-      [SYS_faccessat] = {"faccessat", {S, P, N}, ACCESSES, NULL},
+    [SYS_statx] = {"statx", {S, P}, LOOKS, NULL},
+    [SYS_faccessat] = {"faccessat", {S, P, N}, ACCESSES, NULL},
 #ifdef SYS_faccessat2
-      [SYS_faccessat2] = {"faccessat2", {S, P, N}, ACCESSES, NULL},
+    [SYS_faccessat2] = {"faccessat2", {S, P, N}, ACCESSES, NULL},
 #endif
-      [SYS_readlinkat] = {"readlinkat", {S, P}, LINKS, NULL},
-      [SYS_mkdirat] = {"mkdirat", {S, P, F}, " mkdir mkdirat ", " mkdtemp "},
-      [SYS_linkat] = {"linkat", {S, P, S, P}, " link linkat ", NULL},
-      [SYS_symlinkat] = {"symlinkat", {P, S, P}, " symlink symlinkat ", NULL},
-      [SYS_mknodat] = {"mknodat", {S, P, F}, " mkfifo ", NULL},
-      [SYS_fchmod] = {"fchmod", {N, F}, " fchmod ", NULL},
-      [SYS_fchmodat] = {"fchmodat", {S, P, F}, " chmod fchmodat ", NULL},
-      [SYS_fchown] = {"fchown", {N, N, N}, " fchown ", NULL},
-      [SYS_fchownat] = {"fchownat", {S, P, N, N}, " chown lchown fchownat ", NULL},
-      [SYS_socket] = {"socket", {N, N, N}, " socket ", NULL},
-      [SYS_socketpair] = {"socketpair", {N, N, N}, " socketpair ", NULL},
+    [SYS_readlinkat] = {"readlinkat", {S, P}, LINKS, NULL},
+    [SYS_mkdirat] = {"mkdirat", {S, P, F}, " mkdir mkdirat ", " mkdtemp "},
+    [SYS_linkat] = {"linkat", {S, P, S, P}, " link linkat ", NULL},
+    [SYS_symlinkat] = {"symlinkat", {P, S, P}, " symlink symlinkat ", NULL},
+    [SYS_mknodat] = {"mknodat", {S, P, F}, " mkfifo ", NULL},
+    [SYS_fchmod] = {"fchmod", {N, F}, " fchmod ", NULL},
+    [SYS_fchmodat] = {"fchmodat", {S, P, F}, " chmod fchmodat ", NULL},
+    [SYS_fchown] = {"fchown", {N, N, N}, " fchown ", NULL},
+    [SYS_fchownat] = {"fchownat", {S, P, N, N}, " chown lchown fchownat ", NULL},
+    [SYS_socket] = {"socket", {N, N, N}, " socket ", NULL},
+    [SYS_socketpair] = {"socketpair", {N, N, N}, " socketpair ", NULL},
 #ifdef SYS_accept
-      [SYS_accept] = {"accept", {N}, " accept accept4 ", NULL},
+    [SYS_accept] = {"accept", {N}, " accept accept4 ", NULL},
 #endif
-      [SYS_accept4] = {"accept4", {N, S, S, N}, " accept accept4 ", NULL},
-      [SYS_openat] = {"openat", {S, P, F}, OPENS, ALSO_OPEN},
+    [SYS_accept4] = {"accept4", {N, S, S, N}, " accept accept4 ", NULL},
+    [SYS_openat] = {"openat", {S, P, F}, OPENS, ALSO_OPEN},
 #ifdef SYS_openat2
-      [SYS_openat2] = {"openat2", {S, P}, OPENS, ALSO_OPEN},
+    [SYS_openat2] = {"openat2", {S, P}, OPENS, ALSO_OPEN},
 #endif
-      [SYS_unlinkat] = {"unlinkat", {S, P, F}, " unlink unlinkat remove rmdir ", NULL},
+    [SYS_unlinkat] = {"unlinkat", {S, P, F}, " unlink unlinkat remove rmdir ", NULL},
 #ifdef SYS_renameat
-      [SYS_renameat] = {"renameat", {S, P, S, P}, " rename renameat renameat2 ", NULL},
+    [SYS_renameat] = {"renameat", {S, P, S, P}, " rename renameat renameat2 ", NULL},
 #endif
-      [SYS_renameat2] = {"renameat2", {S, P, S, P, F}, " rename renameat renameat2 ", NULL},
-      [SYS_truncate] = {"truncate", {P, N}, " truncate truncate64 ", NULL},
-      [SYS_statfs] = {"statfs", {P}, " statfs statfs64 statvfs statvfs64 ", NULL},
-      [SYS_fstatfs] = {"fstatfs", {N}, " fstatfs fstatfs64 fstatvfs fstatvfs64 ", NULL},
-      [SYS_connect] = {"connect", {N, A}, " connect ", NULL},
-      [SYS_sendto] = {"sendto", {N, S, S, F, A}, " sendto ", NULL},
-      [SYS_bind] = {"bind", {N, A}, " bind ", NULL},
-      [SYS_listen] = {"listen", {N, N}, " listen ", NULL},
-      [SYS_execve] = {"execve", {P}, EXECS, NULL},
-      [SYS_execveat] = {"execveat", {N, P}, EXECS, NULL},
-      [SYS_memfd_create] = {"memfd_create", {P, F}, " memfd_create ", NULL},
-      [SYS_inotify_add_watch] = {"inotify_add_watch", {S, P, F}, " inotify_add_watch ", NULL},
-      [SYS_fanotify_mark] = {"fanotify_mark", {S, F, N, N, P}, " fanotify_mark ", NULL},
-      [SYS_uname] = {"uname", {S}, " uname gethostname getdomainname ", NULL},
-      [SYS_sysinfo] = {"sysinfo", {S}, " sysinfo ", NULL},
-      [SYS_ptrace] = {"ptrace", {N, N}, " ptrace ", NULL},
-      [SYS_process_vm_readv] = {"process_vm_readv", {N}, " process_vm_readv ", NULL},
-      [SYS_process_vm_writev] = {"process_vm_writev", {N}, " process_vm_writev ", NULL},
-      [SYS_kill] = {"kill", {N, N}, " kill ", NULL},
-      [SYS_setuid] = {"setuid", {N}, " setuid ", NULL},
-      [SYS_setgid] = {"setgid", {N}, " setgid ", NULL},
-      [SYS_setreuid] = {"setreuid", {N, N}, " setreuid ", NULL},
-      [SYS_setregid] = {"setregid", {N, N}, " setregid ", NULL},
-      [SYS_setresuid] = {"setresuid", {N, N, N}, " setresuid ", NULL},
-      [SYS_setresgid] = {"setresgid", {N, N, N}, " setresgid ", NULL},
-      [SYS_setgroups] = {"setgroups", {N}, " setgroups initgroups ", NULL},
-      [SYS_capset] = {"capset", {S}, " capset ", NULL},
-      [SYS_mount] = {"mount", {P, P, P, F}, " mount ", NULL},
-      [SYS_umount2] = {"umount2", {P, F}, " umount umount2 ", NULL},
-      [SYS_setns] = {"setns", {N, F}, " setns ", NULL},
-      [SYS_unshare] = {"unshare", {F}, " unshare ", NULL},
-      [SYS_chroot] = {"chroot", {P}, " chroot ", NULL},
-      [SYS_pivot_root] = {"pivot_root", {P, P}, " pivot_root ", NULL},
-      [SYS_init_module] = {"init_module", {S}, " init_module ", NULL},
-      [SYS_prctl] = {"prctl", {N, N}, " prctl ", NULL},
-  };
-  return &calls[number];
-}
+    [SYS_renameat2] = {"renameat2", {S, P, S, P, F}, " rename renameat renameat2 ", NULL},
+    [SYS_truncate] = {"truncate", {P, N}, " truncate truncate64 ", NULL},
+    [SYS_statfs] = {"statfs", {P}, " statfs statfs64 statvfs statvfs64 ", NULL},
+    [SYS_fstatfs] = {"fstatfs", {N}, " fstatfs fstatfs64 fstatvfs fstatvfs64 ", NULL},
+    [SYS_connect] = {"connect", {N, A}, " connect ", NULL},
+    [SYS_sendto] = {"sendto", {N, S, S, F, A}, " sendto ", NULL},
+    [SYS_bind] = {"bind", {N, A}, " bind ", NULL},
+    [SYS_listen] = {"listen", {N, N}, " listen ", NULL},
+    [SYS_execve] = {"execve", {P}, EXECS, NULL},
+    [SYS_execveat] = {"execveat", {N, P}, EXECS, NULL},
+    [SYS_memfd_create] = {"memfd_create", {P, F}, " memfd_create ", NULL},
+    [SYS_inotify_add_watch] = {"inotify_add_watch", {S, P, F}, " inotify_add_watch ", NULL},
+    [SYS_fanotify_mark] = {"fanotify_mark", {S, F, N, N, P}, " fanotify_mark ", NULL},
+    [SYS_uname] = {"uname", {S}, " uname gethostname getdomainname ", NULL},
+    [SYS_sysinfo] = {"sysinfo", {S}, " sysinfo ", NULL},
+    [SYS_ptrace] = {"ptrace", {N, N}, " ptrace ", NULL},
+    [SYS_process_vm_readv] = {"process_vm_readv", {N}, " process_vm_readv ", NULL},
+    [SYS_process_vm_writev] = {"process_vm_writev", {N}, " process_vm_writev ", NULL},
+    [SYS_kill] = {"kill", {N, N}, " kill ", NULL},
+    [SYS_setuid] = {"setuid", {N}, " setuid ", NULL},
+    [SYS_setgid] = {"setgid", {N}, " setgid ", NULL},
+    [SYS_setreuid] = {"setreuid", {N, N}, " setreuid ", NULL},
+    [SYS_setregid] = {"setregid", {N, N}, " setregid ", NULL},
+    [SYS_setresuid] = {"setresuid", {N, N, N}, " setresuid ", NULL},
+    [SYS_setresgid] = {"setresgid", {N, N, N}, " setresgid ", NULL},
+    [SYS_setgroups] = {"setgroups", {N}, " setgroups initgroups ", NULL},
+    [SYS_capset] = {"capset", {S}, " capset ", NULL},
+    [SYS_mount] = {"mount", {P, P, P, F}, " mount ", NULL},
+    [SYS_umount2] = {"umount2", {P, F}, " umount umount2 ", NULL},
+    [SYS_setns] = {"setns", {N, F}, " setns ", NULL},
+    [SYS_unshare] = {"unshare", {F}, " unshare ", NULL},
+    [SYS_chroot] = {"chroot", {P}, " chroot ", NULL},
+    [SYS_pivot_root] = {"pivot_root", {P, P}, " pivot_root ", NULL},
+    [SYS_init_module] = {"init_module", {S}, " init_module ", NULL},
+    [SYS_prctl] = {"prctl", {N, N}, " prctl ", NULL},
+};
 
 const sensitive_call_t *sensitive_call(uint64_t number) {
-  const sensitive_call_t *call = number < SENSITIVE_NUMBERS ? table(number) : NULL;
+  const sensitive_call_t *call = number < SENSITIVE_NUMBERS ? &calls[number] : NULL;
   return call && call->name ? call : NULL;
 }
 
@@ -144,7 +141,7 @@ bool sensitive_means(const sensitive_call_t *call, const char *name) {
 bool sensitive_belongs(const sensitive_call_t *call, const char *name) {
   if (call) return lists(call->functions, name) || lists(call->others, name);
   for (uint64_t i = 0; i < SENSITIVE_NUMBERS; i++)
-    if (sensitive_call(i) && sensitive_belongs(table(i), name)) return true;
+    if (sensitive_call(i) && sensitive_belongs(&calls[i], name)) return true;
   return false;
 }
 
@@ -158,7 +155,7 @@ void sensitive_of_policy(const audit_policy_t *policy, bool wanted[SENSITIVE_NUM
   for (uint64_t i = 0; i < SENSITIVE_NUMBERS; i++)
     for (uint32_t k = 0; sensitive_call(i) && k < policy->function_count; k++)
       wanted[i] |=
-          sensitive_belongs(table(i), audit_string(policy, audit_functions(policy)[k].name));
+          sensitive_belongs(&calls[i], audit_string(policy, audit_functions(policy)[k].name));
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
