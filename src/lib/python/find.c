@@ -9,41 +9,9 @@
 
 #include "base/bits.h"
 #include "base/text.h"
-#include "image/elf/format.h"
+#include "image/exported.h"
 
-/* Offsets in an Elf64_Sym. */
-enum { SYMBOL_NAME = 0, SYMBOL_SECTION = 6, SYMBOL_VALUE = 8, SYMBOL_SIZE = 16, SYMBOL_BYTES = 24 };
 enum { FOUND_RUNTIME, FOUND_CODE_TYPE, FOUND_EVALUATOR, FOUND_VERSION, FOUND_COUNT };
-
-static const char *const wanted[FOUND_COUNT] = {"_PyRuntime", "PyCode_Type",
-                                                "_PyEval_EvalFrameDefault", "Py_Version"};
-
-typedef struct found {
-  uint64_t address, size;
-} found_t;
-
-/* Whether NAMES has NAME at AT. */
-static bool is_name(const section_t *names, uint64_t at, const char *name) {
-  for (;; at++, name++) {
-    if (at >= names->size || names->data[at] != (uint8_t)*name) return false;
-    if (!*name) return true;
-  }
-}
-
-static void find_symbols(const image_t *image, found_t found[FOUND_COUNT]) {
-  const elf_shape_t shape = {.is_64bit = true};
-  const section_t *symbols = &image->dynsym, *names = &image->dynsym_names;
-  for (uint64_t at = 0; at + SYMBOL_BYTES <= symbols->size; at += SYMBOL_BYTES) {
-    const uint8_t *symbol = symbols->data + at;
-    uint32_t name = elf_u32(shape, symbol + SYMBOL_NAME);
-    if (name >= names->size || (names->data[name] != '_' && names->data[name] != 'P')) continue;
-    if (elf_u16(shape, symbol + SYMBOL_SECTION) == ELF_SHN_UNDEF) continue;
-    for (int i = 0; i < FOUND_COUNT; i++)
-      if (is_name(names, name, wanted[i]))
-        found[i] = (found_t){elf_u64(shape, symbol + SYMBOL_VALUE) + image->slide,
-                             elf_u64(shape, symbol + SYMBOL_SIZE)};
-  }
-}
 
 /* The version in the name of a file, as PY_VERSION_HEX without its lower half; 0: none. */
 static uint32_t version_of_path(const char *path) {
@@ -58,7 +26,7 @@ static uint32_t version_of_path(const char *path) {
   return 0;
 }
 
-static uint32_t version_of(const found_t *found, const uint8_t *start, const char *path,
+static uint32_t version_of(const exported_t *found, const uint8_t *start, const char *path,
                            memory_t *memory) {
   uint64_t version;
   uint32_t stated = python_debug_version(start);
@@ -70,13 +38,15 @@ static uint32_t version_of(const found_t *found, const uint8_t *start, const cha
 }
 
 bool python_find(const image_t *image, const char *path, memory_t *memory, python_runtime_t *out) {
-  found_t found[FOUND_COUNT] = {{0, 0}};
+  exported_t found[FOUND_COUNT] = {[FOUND_RUNTIME] = {.name = "_PyRuntime"},
+                                   [FOUND_CODE_TYPE] = {.name = "PyCode_Type"},
+                                   [FOUND_EVALUATOR] = {.name = "_PyEval_EvalFrameDefault"},
+                                   [FOUND_VERSION] = {.name = "Py_Version"}};
   uint8_t start[PYTHON_DEBUG_BYTES];
   *out = (python_runtime_t){0};
-  if (image->is_macho || !image->is_64bit || image->is_big_endian || !image->dynsym.data)
+  if (!image_find_exported(image, found, FOUND_COUNT) || !found[FOUND_RUNTIME].address ||
+      !found[FOUND_CODE_TYPE].address)
     return false;
-  find_symbols(image, found);
-  if (!found[FOUND_RUNTIME].address || !found[FOUND_CODE_TYPE].address) return false;
   out->address = found[FOUND_RUNTIME].address;
   out->code_type = found[FOUND_CODE_TYPE].address;
   out->evaluator = found[FOUND_EVALUATOR].address;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "python/states.h"
 
+#include "unwind/thread_handle.h"
+
 #define INTERPRETERS_MAX 4096u
 #define STATES_MAX       (1u << 20)
 
@@ -35,15 +37,8 @@ bool python_thread_of(const python_layout_t *l, memory_t *memory, uint64_t state
   return true;
 }
 
-/* The C libraries keep the id in the memory that a pthread_t points to: glibc in struct pthread
- * after a header of 704 or 192 bytes and a list node, musl after six words, or four on aarch64. */
 bool python_thread_is(const python_thread_t *thread, machine_t machine, memory_t *memory,
                       int32_t tid) {
-  static const uint16_t places[2][2] = {{720, 48}, {208, 32}};
-  const uint16_t *place = places[machine == MACHINE_AARCH64];
-  int32_t id;
-  if (!thread->handle) return thread->tid == tid;
-  for (int i = 0; i < 2; i++)
-    if (memory->read(memory, thread->handle + place[i], &id, sizeof id) && id == tid) return true;
-  return false;
+  return thread->handle ? thread_handle_is(thread->handle, machine, memory, tid)
+                        : thread->tid == tid;
 }

@@ -83,16 +83,17 @@ static bool same_text(const record_frame_t *a, const record_frame_t *b) {
   return a->text == b->text || (a->text && b->text && !strcmp(a->text, b->text));
 }
 
-/* Python frames have a pc of which a part is a hash, and the same name, file and line. */
-static bool same_python(const record_frame_t *a, const record_frame_t *b) {
+/* Frames of an interpreter have a pc of which a part is a hash, and the same name, file and line.
+ */
+static bool same_interpreted(const record_frame_t *a, const record_frame_t *b) {
   const record_function_t *x = a->functions, *y = b->functions;
-  return reader_is_python(a) && reader_is_python(b) && a->pc == b->pc && a->function_count == 1 &&
-         b->function_count == 1 && x->line == y->line && !strcmp(x->name, y->name) &&
-         !strcmp(x->file, y->file);
+  return reader_is_interpreted(a) && reader_is_interpreted(b) && a->pc == b->pc &&
+         a->function_count == 1 && b->function_count == 1 && x->line == y->line &&
+         !strcmp(x->name, y->name) && !strcmp(x->file, y->file);
 }
 
 static bool same_frame(const stack_dedup_t *s, const record_frame_t *a, const record_frame_t *b) {
-  if (a == b || same_python(a, b)) return true;
+  if (a == b || same_interpreted(a, b)) return true;
   const record_image_t *x = image_of(s, a), *y = image_of(s, b);
   return x && y && build_of(s, x) == build_of(s, y) && a->pc - x->slide == b->pc - y->slide &&
          a->flags == b->flags && same_text(a, b);
@@ -103,7 +104,7 @@ static uint64_t hash_of_frames(const stack_dedup_t *s, int depth) {
   for (int i = 0; i < depth; i++) {
     const record_frame_t *f = s->frames[i];
     const record_image_t *image = image_of(s, f);
-    uint64_t place = image ? f->pc - image->slide : reader_is_python(f) ? f->pc : f->id;
+    uint64_t place = image ? f->pc - image->slide : reader_is_interpreted(f) ? f->pc : f->id;
     hash = checksum_mix(hash, place) + (image ? build_of(s, image) : UINT32_MAX);
   }
   return checksum_mix(hash, 1);

@@ -156,7 +156,7 @@ static void set_function(record_frame_t *f, const record_function_t *function) {
 }
 
 static bool is_generated(const record_frame_t *f) {
-  return !f->image && !f->text && !f->function_count && !reader_is_python(f) && f->pc >= 4096;
+  return !f->image && !f->text && !f->function_count && !reader_is_interpreted(f) && f->pc >= 4096;
 }
 
 static bool add_border(code_times_t *t, uint64_t time) {

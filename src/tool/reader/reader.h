@@ -52,8 +52,8 @@ typedef struct record_image {
   const uint8_t *build_id;
   uint32_t build_id_size;
   const char *path;
-  /* it contains the Python interpreter that runs frames of reader_is_python */
-  bool is_python;
+  /* it contains the interpreter that runs frames of reader_is_interpreted */
+  bool is_interpreter;
 } record_image_t;
 
 typedef struct record_thread {
@@ -159,8 +159,8 @@ const record_thread_t *reader_thread(const reader_t *reader, uint32_t stream);
 const record_image_t *reader_image(const reader_t *reader, uint32_t id);
 const record_frame_t *reader_frame(const reader_t *reader, uint32_t id);
 
-/* Whether F is a Python function; its name is in `functions`. */
-bool reader_is_python(const record_frame_t *f);
+/* Whether F is a function of an interpreted language; its name is in `functions`. */
+bool reader_is_interpreted(const record_frame_t *f);
 
 /* True if FRAME is code of sonde's agent. */
 bool reader_is_agent(const reader_t *reader, const record_frame_t *frame);

@@ -9,7 +9,7 @@
 #include "reader/body.h"
 #include "reader/generated_name.h"
 #include "reader/internal.h"
-#include "python/frame_pc.h"
+#include "base/language.h"
 #include "sonde/status.h"
 
 /* ---- ids ---------------------------------------------------------------------------------- */
@@ -353,26 +353,26 @@ static void mark_same_files(reader_t *r) {
   const char *known[INTERPRETERS_MAX];
   size_t count = 0, k;
   for (size_t i = 0; i < r->images.count && count < INTERPRETERS_MAX; i++) {
-    if (!r->images.items[i].is_python) continue;
+    if (!r->images.items[i].is_interpreter) continue;
     for (k = 0; k < count && strcmp(known[k], r->images.items[i].path); k++)
       ;
     if (k == count) known[count++] = r->images.items[i].path;
   }
   for (size_t i = 0; i < r->images.count; i++)
-    for (k = 0; k < count && !r->images.items[i].is_python; k++)
-      r->images.items[i].is_python = !strcmp(known[k], r->images.items[i].path);
+    for (k = 0; k < count && !r->images.items[i].is_interpreter; k++)
+      r->images.items[i].is_interpreter = !strcmp(known[k], r->images.items[i].path);
 }
 
-/* The first native frame further out than a Python frame is the interpreter's. */
+/* The first native frame further out than a frame of an interpreter is the interpreter's. */
 static void find_interpreters(reader_t *r) {
   for (size_t i = 0; i < r->nodes.count; i++) {
     const record_frame_t *f = reader_frame(r, r->nodes.items[i].frame);
     const record_node_t *outer =
-        f && reader_is_python(f) ? reader_node(r, r->nodes.items[i].parent) : NULL;
+        f && reader_is_interpreted(f) ? reader_node(r, r->nodes.items[i].parent) : NULL;
     const record_frame_t *native = outer ? reader_frame(r, outer->frame) : NULL;
     size_t image =
         native && native->image ? find_id(r, &r->image_ids, image_key, native->image) : SIZE_MAX;
-    if (image != SIZE_MAX) r->images.items[image].is_python = true;
+    if (image != SIZE_MAX) r->images.items[image].is_interpreter = true;
   }
   mark_same_files(r);
 }
@@ -502,7 +502,7 @@ bool reader_is_agent(const reader_t *r, const record_frame_t *f) {
   return f->image && f->image == r->agent;
 }
 
-bool reader_is_python(const record_frame_t *f) { return !f->image && python_pc_is(f->pc); }
+bool reader_is_interpreted(const record_frame_t *f) { return !f->image && language_of_pc(f->pc); }
 
 /* Brent's algorithm detects a cycle of at most READER_DEPTH_MAX / 2 nodes: each time that the depth
  * has doubled, a checkpoint moves to the current node. Longer cycles end at READER_DEPTH_MAX. */
@@ -522,10 +522,10 @@ int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, 
   return count + (id != 0);
 }
 
-/* Whether F is in the image of a Python interpreter. */
+/* Whether F is in the image of an interpreter. */
 static bool is_interpreter(const reader_t *r, const record_frame_t *f) {
   const record_image_t *image = f->image ? reader_image(r, f->image) : NULL;
-  return image && image->is_python;
+  return image && image->is_interpreter;
 }
 
 int reader_program_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
@@ -534,10 +534,10 @@ int reader_program_stack(const reader_t *r, uint32_t id, const record_frame_t **
   while (own < known && reader_is_agent(r, frames[own]))
     own++;
   if (own) frames[kept++] = frames[own - 1];
-  bool in_python = false;
+  bool is_inside = false;
   for (int i = own; i < known; i++) {
-    in_python |= reader_is_python(frames[i]);
-    if (!reader_is_agent(r, frames[i]) && !(in_python && is_interpreter(r, frames[i])))
+    is_inside |= reader_is_interpreted(frames[i]);
+    if (!reader_is_agent(r, frames[i]) && !(is_inside && is_interpreter(r, frames[i])))
       frames[kept++] = frames[i];
   }
   return known > 0 ? depth - (known - kept) : depth;

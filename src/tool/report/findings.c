@@ -45,7 +45,7 @@ static const char *keep_owner(findings_t *f, const char *text) {
  * installed it, else the name under which its package is imported; or the program. */
 static const char *owner_of_python(findings_t *f, const policy_t *p, const char *file) {
   char name[256];
-  if (python_role(file) == PYTHON_APP) return "the program";
+  if (python_role(file) == SOURCE_APP) return "the program";
   python_package(file, name, sizeof name);
   for (size_t i = 0; i < p->owner_count; i++)
     if (glob_matches(p->owners[i].library, name)) return p->owners[i].name;

@@ -9,7 +9,7 @@
 #include "report/own_code.h"
 #include "symbol/demangle.h"
 #include "symbol/generated.h"
-#include "symbol/python.h"
+#include "symbol/language.h"
 #include "symbol/short_name.h"
 #include "symbol/symbol.h"
 
@@ -83,7 +83,7 @@ static module_t *module_of(frame_names_t *n, const record_image_t *image) {
   const char *program = reader_argument(n->reader, 0);
   bool is_program = program && !strcmp(program, image->path);
   system_verdict_t verdict = system_verdict(n->options.system, image->path);
-  m->system = image->is_python || system_is(n->options.system, program, image->path);
+  m->system = image->is_interpreter || system_is(n->options.system, program, image->path);
   m->own = !m->system && (is_program || verdict == SYSTEM_NO || own_image(image->path));
   symbol_source_t source = {.path = image->path,
                             .build_id = image->build_id_size ? image->build_id : NULL,
@@ -113,11 +113,11 @@ static void set_text(frame_name_t *name, const record_frame_t *f, functions_t *a
   name->is_text = !a->text;
 }
 
-static void set_python(frame_name_t *name) {
-  python_role_t role = python_role(name->file);
-  name->python = true;
-  name->system = role == PYTHON_STANDARD;
-  name->own = role == PYTHON_APP;
+static void set_language(frame_name_t *name, language_t language) {
+  source_role_t role = language_facts(language)->role(name->file);
+  name->python = language == LANGUAGE_PYTHON;
+  name->system = role == SOURCE_STANDARD;
+  name->own = role == SOURCE_APP;
 }
 
 static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
@@ -161,8 +161,8 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (own) name->function = "[sonde]";
     name->known = name->function != NULL;
     name->own = m && m->own && name->known && own_function(name->function, name->file);
-    if (reader_is_python(f))
-      set_python(name);
+    if (reader_is_interpreted(f))
+      set_language(name, language_of_pc(f->pc));
     else if (!m && stored && name->known)
       name->own = generated_is_own(name->function, name->file);
     if (!name->known) name->function = text_without_name(f, m, address);

@@ -7,7 +7,7 @@
 #include "report/diff.h"
 #include "report/frame_names.h"
 #include "report/own_code.h"
-#include "symbol/python.h"
+#include "symbol/language.h"
 #include "symbol/system.h"
 
 enum {
@@ -112,7 +112,7 @@ uint64_t content_image_id(const record_image_t *image) {
 
 static rank_t rank_of_image(const content_t *c, const record_image_t *image) {
   const char *program = reader_argument(c->reader, 0);
-  if (image->is_python || system_is(NULL, program, image->path)) return RANK_SYSTEM;
+  if (image->is_interpreter || system_is(NULL, program, image->path)) return RANK_SYSTEM;
   bool is_program = program && !strcmp(program, image->path);
   return is_program || own_image(image->path) ? RANK_OWN : RANK_LIBRARY;
 }
@@ -174,9 +174,10 @@ static uint64_t label_of(uint64_t frame, const record_function_t *names, int cou
 
 static rank_t rank_of_frame(const content_t *c, const record_frame_t *f,
                             const stored_image_t *image) {
-  if (reader_is_python(f))
-    return f->function_count && python_role(f->functions[0].file) == PYTHON_APP ? RANK_OWN
-                                                                                : RANK_LIBRARY;
+  if (reader_is_interpreted(f))
+    return f->function_count && language_is_own(language_of_pc(f->pc), f->functions[0].file)
+               ? RANK_OWN
+               : RANK_LIBRARY;
   return image && !reader_is_agent(c->reader, f) ? image->rank : RANK_SYSTEM;
 }
 

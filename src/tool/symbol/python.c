@@ -45,13 +45,13 @@ static int is_library(const char *path) {
   return *p == '/' || strncmp(p, ".zip", 4) == 0;
 }
 
-python_role_t python_role(const char *file) {
-  if (!file) return PYTHON_APP;
-  if (strncmp(file, "<frozen ", 8) == 0) return PYTHON_STANDARD;
-  if (in_packages(file)) return PYTHON_PACKAGE;
+source_role_t python_role(const char *file) {
+  if (!file) return SOURCE_APP;
+  if (strncmp(file, "<frozen ", 8) == 0) return SOURCE_STANDARD;
+  if (in_packages(file)) return SOURCE_PACKAGE;
   for (const char *p = strstr(file, "/lib"); p; p = strstr(p + 1, "/lib")) {
     const char *end = strchr(p + 1, '/');
-    if (end && (end - p == 4 || end - p == 6) && is_library(end)) return PYTHON_STANDARD;
+    if (end && (end - p == 4 || end - p == 6) && is_library(end)) return SOURCE_STANDARD;
   }
-  return PYTHON_APP;
+  return SOURCE_APP;
 }

@@ -7,19 +7,12 @@
 
 #include <stddef.h>
 
-typedef enum python_role {
-  /* the program's own */
-  PYTHON_APP,
-  /* of an installed distribution: below site-packages or dist-packages */
-  PYTHON_PACKAGE,
-  /* the standard library, frozen modules included */
-  PYTHON_STANDARD,
-} python_role_t;
+#include "symbol/language.h"
 
 /* FILE is co_filename; NULL: unknown, and then the app's. */
-python_role_t python_role(const char *file);
+source_role_t python_role(const char *file);
 
-/* Writes the name under which the package of FILE is imported to OUT, for PYTHON_PACKAGE; else "".
+/* Writes the name under which the package of FILE is imported to OUT, for SOURCE_PACKAGE; else "".
  */
 void python_package(const char *file, char *out, size_t size);
 

@@ -25,7 +25,7 @@
 
 #include "target/access.h"
 #include "target/modules.h"
-#include "target/python/python.h"
+#include "target/interpreter/interpreter.h"
 
 #define MAPS_BYTES_MAX ((size_t)256 << 20)
 
@@ -296,7 +296,7 @@ void target_forget_threads(target_t *target) {
 void target_close(target_t *target) {
   if (!target) return;
   target_forget_threads(target);
-  python_close(target->python);
+  interpreter_close(target->interpreter);
   modules_free(target);
   if (target->close) target->close(target);
   maps_free(&target->maps);

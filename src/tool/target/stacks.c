@@ -25,7 +25,7 @@
 
 #include "os/os.h"
 #include "target/process.h"
-#include "target/python/python.h"
+#include "target/interpreter/interpreter.h"
 #include "target/registers.h"
 #include "target/state.h"
 #include "target/stop.h"
@@ -38,8 +38,8 @@ typedef struct capture {
   target_t *target;
   const stacks_options_t *options;
   walk_t walk;
-  python_t *python; /* NULL: do not merge Python frames */
-  bool denied;      /* the system refused /proc/…/syscall */
+  interpreter_t *interpreter; /* NULL: do not merge its frames */
+  bool denied;                /* the system refused /proc/…/syscall */
 } capture_t;
 
 static void set_none(thread_t *thread, const char *reason) {
@@ -47,29 +47,30 @@ static void set_none(thread_t *thread, const char *reason) {
   thread->reason = reason;
 }
 
-/* ---- Python --------------------------------------------------------------------------------- */
+/* ---- interpreters --------------------------------------------------------------------------- */
 
-bool stacks_has_python(target_t *target) {
-  if (!target->python_tried) target->python = python_open(target);
-  target->python_tried = true;
-  return target->python && python_runtime(target->python)->layout;
+bool stacks_has_interpreter(target_t *target) {
+  if (!target->interpreter_tried) target->interpreter = interpreter_open(target);
+  target->interpreter_tried = true;
+  return target->interpreter && !target->interpreter->problem;
 }
 
-/* The interpreter, if OPTIONS ask for Python frames. */
-static python_t *python_of(target_t *target, const stacks_options_t *options) {
-  if (!options->python || !stacks_has_python(target)) return NULL;
-  python_list_threads(target->python);
-  return target->python;
+/* The interpreter, if OPTIONS ask for its frames. */
+static interpreter_t *interpreter_of(target_t *target, const stacks_options_t *options) {
+  if (!options->interpreted || !stacks_has_interpreter(target)) return NULL;
+  target->interpreter->kind->list_threads(target->interpreter);
+  return target->interpreter;
 }
 
-static void read_python(capture_t *capture, const thread_t *thread) {
-  if (capture->python) python_read(capture->python, thread->tid, capture->options->depth);
+static void read_interpreter(capture_t *capture, const thread_t *thread) {
+  if (capture->interpreter)
+    interpreter_read(capture->interpreter, thread->tid, capture->options->depth);
 }
 
-/* Merges the Python frames that were read last into the walk's. */
-static void place_python(capture_t *capture) {
+/* Merges the frames that were read last into the walk's. */
+static void place_interpreter(capture_t *capture) {
   walk_t *walk = &capture->walk;
-  if (capture->python) walk->python_problem = python_place(capture->python, walk);
+  if (capture->interpreter) walk->frames_problem = interpreter_place(capture->interpreter, walk);
 }
 
 /* ---- stopped ------------------------------------------------------------------------------ */
@@ -91,7 +92,7 @@ static void while_stopped(void *context, const regs_t *regs) {
   stopped_t *stopped = context;
   capture_t *capture = stopped->capture;
   load_window(capture->target, regs);
-  read_python(capture, stopped->thread);
+  read_interpreter(capture, stopped->thread);
   if (stopped->in_place) walk_stack(capture->target, regs, capture->options->depth, &capture->walk);
 }
 
@@ -129,7 +130,7 @@ static bool read_stopped(capture_t *capture, thread_t *thread, const char **reas
     if (stopped.in_place || walk_copy(capture, &thread->regs)) break;
     stopped.in_place = true;
   }
-  place_python(capture);
+  place_interpreter(capture);
   walk_give(&capture->walk, thread);
   return true;
 }
@@ -152,10 +153,10 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
   state_wait(target, thread, before.number, before.args);
   load_window(target, &thread->regs);
   walk_stack(target, &thread->regs, capture->options->depth, &capture->walk);
-  read_python(capture, thread);
+  read_interpreter(capture, thread);
   thread_sample(files, now);
   if (!sample_same(&before, now)) return false;
-  place_python(capture);
+  place_interpreter(capture);
   return true;
 }
 
@@ -325,8 +326,8 @@ static void capture_core(capture_t *capture) {
                                               target->memory, wait.args);
     state_wait(target, &target->threads[i], wait.number, wait.args);
     walk_stack(target, &target->threads[i].regs, capture->options->depth, &capture->walk);
-    read_python(capture, &target->threads[i]);
-    place_python(capture);
+    read_interpreter(capture, &target->threads[i]);
+    place_interpreter(capture);
     walk_give(&capture->walk, &target->threads[i]);
   }
   target->elapsed_ns = os_monotonic_ns() - start;
@@ -368,7 +369,7 @@ static void confirm_deadlocks(target_t *target) {
 
 bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t *problem) {
   capture_t capture = {.target = target, .options = options};
-  capture.python = python_of(target, options);
+  capture.interpreter = interpreter_of(target, options);
   if (target->live) {
     if (!capture_process(&capture, problem)) return false;
   } else {

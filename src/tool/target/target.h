@@ -56,9 +56,10 @@ typedef struct modules {
 /* ---- threads ------------------------------------------------------------------------------ */
 
 typedef struct frame {
-  /* of a Python frame: python_pc of python/frame_pc.h */
+  /* of a frame of an interpreter: as base/language.h says */
   uint64_t pc;
-  /* the stack pointer in this frame; of a Python frame, that of the native frame that runs it */
+  /* the stack pointer in this frame; of a frame of an interpreter, that of the native frame that
+   * runs it */
   uint64_t sp;
   /* the pc is exact (innermost, or interrupted by a signal); else a return address */
   bool exact;
@@ -68,7 +69,7 @@ typedef struct frame {
   bool tail_call;
   /* not on the stack: a Swift async function that continues after the inner one */
   bool async;
-  /* of a Python interpreter, outside of a Python frame: reports omit it by default */
+  /* of an interpreter, outside of a frame that it runs: reports omit it by default */
   bool folded;
 } frame_t;
 
@@ -120,8 +121,8 @@ typedef struct thread {
   const char *reason;
   /* the frame register was inferred, not read */
   bool proven;
-  /* why Python frames are missing, static text; NULL: none are */
-  const char *python_problem;
+  /* why frames of the interpreter are missing, static text; NULL: none are */
+  const char *frames_problem;
   /* of a thread in a deadlock: how often it got a CPU */
   uint64_t switches;
   /* how long it was stopped; 0: never */
@@ -153,9 +154,9 @@ struct target {
   /* stacks continue with the callers of an async function, as SONDE_ASYNC_FOLLOW; set it before the
    * first capture */
   bool follows_async;
-  /* its Python interpreter, found by the first capture that merges Python frames; NULL: none */
-  struct python *python;
-  bool python_tried;
+  /* found by the first capture that merges its frames; NULL: none */
+  struct interpreter *interpreter;
+  bool interpreter_tried;
   /* where the last search ended: searches are close together */
   size_t last_mapping;
   /* from reading the first thread to the last */
@@ -194,8 +195,8 @@ typedef struct stacks_options {
   /* only the threads for which this returns true; NULL: all */
   bool (*wanted)(void *context, pid_t tid);
   void *context;
-  /* merge Python frames into the stacks (target/python/python.h) */
-  bool python;
+  /* merge frames of an interpreter into the stacks (target/interpreter/interpreter.h) */
+  bool interpreted;
 } stacks_options_t;
 
 #define STACKS_DEPTH_DEFAULT 4096u
@@ -227,8 +228,8 @@ module_t *target_module(target_t *target, uint64_t address);
 /* Reads all threads and their stacks. False with PROBLEM if no thread can be read. */
 bool stacks_capture(target_t *target, const stacks_options_t *options, problem_t *problem);
 
-/* Whether TARGET has a Python interpreter whose frames can be read. */
-bool stacks_has_python(target_t *target);
+/* Whether TARGET has an interpreter whose frames can be read. */
+bool stacks_has_interpreter(target_t *target);
 
 /* Registers of a thread, and a copy of SIZE bytes of its stack from the stack pointer up. */
 typedef struct stack_copy {

@@ -107,7 +107,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
   regs_t regs = *start;
   bool exact = true, guessed = false, scanned = false;
   walk->count = 0;
-  walk->reason = walk->python_problem = NULL;
+  walk->reason = walk->frames_problem = NULL;
   walk->proven = walk->wants_registers = false;
   walk->ending = ENDING_BROKEN;
   while (walk->count < depth) {
@@ -165,5 +165,5 @@ void walk_give(walk_t *walk, thread_t *thread) {
   thread->ending = walk->ending;
   thread->reason = walk->reason;
   thread->proven = walk->proven;
-  thread->python_problem = walk->python_problem;
+  thread->frames_problem = walk->frames_problem;
 }

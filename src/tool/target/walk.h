@@ -18,7 +18,7 @@ typedef struct walk {
   /* the walk needs a register that only a stop can read */
   bool wants_registers;
   /* as in thread_t */
-  const char *python_problem;
+  const char *frames_problem;
 } walk_t;
 
 /* Walks from REGS, at most DEPTH frames, into WALK, which is zeros or from an earlier walk. */

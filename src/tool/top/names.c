@@ -7,7 +7,7 @@
 
 #include "analysis/futex_calls.h"
 #include "report/own_code.h"
-#include "symbol/python.h"
+#include "symbol/language.h"
 #include "symbol/short_name.h"
 
 static const char *base_name(const char *path) {
@@ -38,8 +38,8 @@ int top_names(stack_symbolizer_t *symbolizer, const target_t *target, const fram
       frame.line = function->line;
       frame.is_own =
           frame.function &&
-          (named->is_python ? python_role(function->file) == PYTHON_APP
-                            : !module || (is_own && own_function(frame.function, function->file)));
+          (named->language ? language_is_own(named->language, function->file)
+                           : !module || (is_own && own_function(frame.function, function->file)));
       out[made++] = frame;
     }
   }

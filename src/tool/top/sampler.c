@@ -52,8 +52,8 @@ struct top_sampler {
   ino_t exe_inode;
   watch_t *watches; /* sorted by tid */
   size_t count, capacity, sampled;
-  bool is_refused; /* perf */
-  bool is_python;  /* its frames are not in the stack that perf copies */
+  bool is_refused;     /* perf */
+  bool is_interpreted; /* its frames are not in the stack that perf copies */
   uint64_t interval_ns, opened_ns, reopen_ns, stepped_ns, read_ns, cpu_ns;
   pid_t next_blocked; /* where the next reading of blocked stacks begins */
   uint32_t doubts, samples;
@@ -86,7 +86,7 @@ static bool open_target(top_sampler_t *s, problem_t *problem) {
   s->opened_ns = os_monotonic_ns();
   s->target = target_open_process(s->pid, problem);
   if (!s->target) return false;
-  s->is_python = stacks_has_python(s->target);
+  s->is_interpreted = stacks_has_interpreter(s->target);
   s->symbolizer = stack_symbolizer_new(s->target, &(stack_symbolizer_options_t){0});
   if (s->symbolizer) return true;
   problem_set(problem, "out of memory");
@@ -186,7 +186,7 @@ static bool is_busy(void *context, pid_t tid) {
 static void stop_busy(top_sampler_t *s, top_model_t *model, uint64_t passed_ns) {
   problem_t problem;
   const stacks_options_t options = {
-      .depth = DEPTH_MAX, .touch = TOUCH_ANY, .wanted = is_busy, .context = s, .python = true};
+      .depth = DEPTH_MAX, .touch = TOUCH_ANY, .wanted = is_busy, .context = s, .interpreted = true};
   if (!stacks_capture(s->target, &options, &problem)) return;
   for (size_t i = 0; i < s->target->thread_count; i++) {
     const thread_t *thread = &s->target->threads[i];
@@ -201,7 +201,7 @@ void top_sampler_step(top_sampler_t *s, top_model_t *model) {
   bool any = false;
   for (size_t i = 0; i < s->count; i++)
     any |= s->watches[i].is_wanted;
-  if (s->target && (s->is_refused || s->is_python) && any)
+  if (s->target && (s->is_refused || s->is_interpreted) && any)
     stop_busy(s, model, now_ns - s->stepped_ns);
   for (size_t i = 0; s->target && i < s->count; i++) {
     reading_t reading = {s, model, &s->watches[i]};
@@ -215,7 +215,7 @@ void top_sampler_step(top_sampler_t *s, top_model_t *model) {
 /* ---- which threads are sampled ------------------------------------------------------------ */
 
 static void start_ticks(top_sampler_t *s, watch_t *w) {
-  if (w->is_sampled || s->is_refused || s->is_python || s->sampled == TICKS_MAX) return;
+  if (w->is_sampled || s->is_refused || s->is_interpreted || s->sampled == TICKS_MAX) return;
   if (perf_ticks_open(&w->ticks, w->tid, s->interval_ns)) {
     w->is_sampled = true;
     w->counted_ns = 0;
@@ -336,7 +336,7 @@ static void read_blocked(top_sampler_t *s, top_model_t *model) {
                                     .touch = TOUCH_NONE,
                                     .wanted = is_blocked,
                                     .context = &blocked,
-                                    .python = true};
+                                    .interpreted = true};
   choose_blocked(s, &model->threads, &blocked);
   if (!blocked.count || !stacks_capture(s->target, &options, &problem)) return;
   for (size_t i = 0; i < s->target->thread_count; i++) {
@@ -356,7 +356,7 @@ void top_sampler_read_stack(top_sampler_t *s, top_model_t *model) {
   top_stack_t *stack = &model->stack;
   problem_t problem;
   const stacks_options_t options = {
-      .depth = DEPTH_MAX, .touch = TOUCH_ANY, .tid = stack->tid, .python = true};
+      .depth = DEPTH_MAX, .touch = TOUCH_ANY, .tid = stack->tid, .interpreted = true};
   if (!s->target || !stacks_capture(s->target, &options, &problem)) {
     snprintf(stack->note, sizeof stack->note, "the thread has ended; this is its last stack");
     return;
@@ -427,9 +427,9 @@ static void read_process(top_sampler_t *s, top_model_t *model, uint64_t now_ns) 
   model->uptime_ns = uptime_ns(s->birth);
   model->rss_bytes = resident_bytes(s->pid);
   model->descriptors = count_descriptors(s->pid);
-  model->sampling = s->is_python    ? "Python: running threads are stopped"
-                    : s->is_refused ? "perf is refused: running threads are stopped"
-                                    : "running threads by perf";
+  model->sampling = s->is_interpreted ? "interpreted program: running threads are stopped"
+                    : s->is_refused   ? "perf is refused: running threads are stopped"
+                                      : "running threads by perf";
 }
 
 static bool is_replaced(const top_sampler_t *s) {

@@ -56,7 +56,7 @@ static void announce(const python_frame_t *frame) {
 }
 
 uint32_t python_frame_id(const char *function, const char *file, uint32_t line) {
-  uint64_t hash = python_name_hash(function, file, line);
+  uint64_t hash = language_name_hash(function, file, line);
   table_t *t = the_table();
   if (!t) return FRAME_TABLE_FULL;
   for (uint32_t i = 0; i < PROBES_MAX; i++) {
@@ -65,8 +65,8 @@ uint32_t python_frame_id(const char *function, const char *file, uint32_t line) 
     uint64_t found = load_relaxed(&slot->hash);
     bool mine = !found && cas_acq_rel(&slot->hash, &found, hash);
     if (!mine && found != hash) continue;
-    const python_frame_t frame = {PYTHON_FRAME_IDS + index, line, python_recorded_pc(hash),
-                                  function, file};
+    const python_frame_t frame = {PYTHON_FRAME_IDS + index, line,
+                                  language_recorded_pc(PYTHON_PC_TAG, hash), function, file};
     if (load_acquire(&slot->text) != NOT_READY) return frame.id;
     announce(&frame);
     if (!mine) return frame.id;
@@ -84,8 +84,9 @@ void python_frames_each(void (*visit)(const python_frame_t *frame)) {
     uint32_t text = load_acquire(&slot->text);
     if (text < FIRST_TEXT) continue;
     const char *function = t->texts + text;
-    const python_frame_t frame = {PYTHON_FRAME_IDS + i, slot->line, python_recorded_pc(slot->hash),
-                                  function, function + text_length(function) + 1};
+    const python_frame_t frame = {PYTHON_FRAME_IDS + i, slot->line,
+                                  language_recorded_pc(PYTHON_PC_TAG, slot->hash), function,
+                                  function + text_length(function) + 1};
     visit(&frame);
   }
 }

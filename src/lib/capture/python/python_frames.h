@@ -23,7 +23,7 @@ static ALWAYS_INLINE bool python_frame_is(uint32_t id) { return id >= PYTHON_FRA
 
 typedef struct python_frame {
   uint32_t id, line;
-  /* that of a recording: python_recorded_pc */
+  /* that of a recording: language_recorded_pc */
   uint64_t pc;
   const char *function, *file;
 } python_frame_t;

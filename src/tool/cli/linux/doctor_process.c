@@ -14,7 +14,8 @@
 #include "target/jit/live.h"
 #include "target/jit/runtime.h"
 #include "target/modules.h"
-#include "target/python/python.h"
+#include "symbol/language.h"
+#include "target/interpreter/interpreter.h"
 
 /* ---- images ------------------------------------------------------------------------------- */
 
@@ -122,18 +123,18 @@ static void check_jit(doctor_t *doctor) {
   jit_live_close(&jit);
 }
 
-static void check_python(doctor_t *doctor) {
-  bool is_known = stacks_has_python(doctor->target);
-  if (!doctor->target->python) return;
-  const python_runtime_t *runtime = python_runtime(doctor->target->python);
-  unsigned major = runtime->version >> 24, minor = runtime->version >> 16 & 0xff;
+static void check_interpreter(doctor_t *doctor) {
+  bool is_known = stacks_has_interpreter(doctor->target);
+  const interpreter_t *interpreter = doctor->target->interpreter;
+  if (!interpreter) return;
+  const char *title = language_facts(interpreter->kind->language)->title;
   if (is_known)
-    doctor_add(doctor, VERDICT_GOOD, NULL, "Python %u.%u: stacks show Python functions", major,
-               minor);
+    doctor_add(doctor, VERDICT_GOOD, NULL, "%s %s: stacks show %s functions", title,
+               interpreter->version, title);
   else
     doctor_add(doctor, VERDICT_LIMITED, NULL,
-               "Python %u.%u: stacks show the interpreter's C functions: %s", major, minor,
-               runtime->problem);
+               "%s %s: stacks show the interpreter's C functions: %s", title, interpreter->version,
+               interpreter->problem);
 }
 
 static void check_images(doctor_t *doctor) {
@@ -164,7 +165,7 @@ bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem) {
   if (symbolizer) symbolizer_free(symbolizer);
   check_threads(doctor);
   check_jit(doctor);
-  check_python(doctor);
+  check_interpreter(doctor);
   check_images(doctor);
   return true;
 }

@@ -149,7 +149,7 @@ static int run(request_t *request) {
 }
 
 int verb_stacks(int argc, char **argv) {
-  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT, .python = true}};
+  request_t request = {.capture = {.depth = STACKS_DEPTH_DEFAULT, .interpreted = true}};
   request.names.progress = terminal_index_progress;
   int status = read_request(argc, argv, &request);
   if (status < 0) status = run(&request);

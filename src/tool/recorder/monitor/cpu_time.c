@@ -234,7 +234,7 @@ static void stop_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
 static bool stops_for_python(cpu_time_monitor_t *m, const timed_thread_t *t, uint64_t late_ns) {
   target_t *target = stopped_is_possible() ? thread_stacks_target(&m->stacks) : NULL;
   signal_state_t state;
-  if (!target || !stacks_has_python(target)) return false;
+  if (!target || !stacks_has_interpreter(target)) return false;
   return late_ns < STOPS_MAX * m->recording->control->sample_interval_ns ||
          !signal_state_read(m->pid, t->tid, &state) || !state.is_traced;
 }

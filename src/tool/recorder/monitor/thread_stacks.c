@@ -47,7 +47,7 @@ static const thread_t *capture(thread_stacks_t *s, pid_t tid) {
   problem_t problem;
   target_t *t = thread_stacks_target(s);
   const stacks_options_t options = {
-      .depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid, .python = true};
+      .depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .tid = tid, .interpreted = true};
   return t && stacks_capture(t, &options, &problem) ? find(t, tid) : NULL;
 }
 
@@ -70,7 +70,7 @@ bool thread_stacks_blocked(thread_stacks_t *s, pid_t tid, blocked_thread_t *out)
 int thread_stacks_locks(thread_stacks_t *s, pid_t tid, lock_link_t links[STALL_LINKS_MAX]) {
   problem_t problem;
   target_t *t = thread_stacks_target(s);
-  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .python = true};
+  const stacks_options_t options = {.depth = DEPTH_MAX, .touch = TOUCH_UNSEEN, .interpreted = true};
   if (!t || !stacks_capture(t, &options, &problem)) return 0;
   int count = 0;
   const thread_t *waiter = find(t, tid);

@@ -316,8 +316,11 @@ static void add_stack(wall_monitor_t *m, target_t *target, monitored_thread_t *t
 static target_t *read_wanted(wall_monitor_t *m) {
   problem_t problem;
   target_t *target = thread_stacks_target(&m->stacks);
-  const stacks_options_t options = {
-      .depth = DEPTH_MAX, .touch = TOUCH_NONE, .wanted = is_wanted, .context = m, .python = true};
+  const stacks_options_t options = {.depth = DEPTH_MAX,
+                                    .touch = TOUCH_NONE,
+                                    .wanted = is_wanted,
+                                    .context = m,
+                                    .interpreted = true};
   return target && stacks_capture(target, &options, &problem) ? target : NULL;
 }
 

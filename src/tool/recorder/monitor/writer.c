@@ -12,7 +12,7 @@
 #include "os/os.h"
 #include "recorder/monitor/thread_file.h"
 #include "target/modules.h"
-#include "target/python/python.h"
+#include "target/interpreter/interpreter.h"
 
 /* Ids of writers: above the program's, with ID_BITS bits for each writer. */
 #define OWN_IDS    0x80000000u
@@ -241,13 +241,15 @@ static uint32_t define_frame(monitor_writer_t *w, uint64_t pc, uint32_t image, u
   return end_definition(w, TABLE_FRAME) ? id : 0;
 }
 
-/* Python functions have no image; their names are recorded with the frame. */
-static uint32_t define_python(monitor_writer_t *w, const target_t *target, uint64_t pc) {
-  python_name_t name = {0};
+/* Functions of an interpreter have no image; their names are recorded with the frame. */
+static uint32_t define_interpreted(monitor_writer_t *w, const target_t *target, uint64_t pc) {
+  interpreter_name_t name = {0};
+  const interpreter_t *interpreter = target->interpreter;
   bool is_new;
-  if (!target->python || !python_name(target->python, pc, &name)) name = (python_name_t){0};
+  if (!interpreter || !interpreter->kind->name(interpreter, pc, &name))
+    name = (interpreter_name_t){0};
   const char *function = name.function ? name.function : "?", *file = name.file ? name.file : "";
-  uint64_t recorded = python_recorded_pc(python_name_hash(function, file, name.line));
+  uint64_t recorded = language_recorded_pc(pc >> 48, language_name_hash(function, file, name.line));
   uint32_t id = id_of(&w->frames, recorded, 0, &is_new);
   if (!id || !is_new) return id;
   begin_body(w);
@@ -291,8 +293,8 @@ uint32_t monitor_writer_stack(monitor_writer_t *w, target_t *target, const threa
       i = count - DEPTH_MAX / 4 - 1;
       continue;
     }
-    if (python_pc_is(f->pc)) {
-      node = define_node(w, node, define_python(w, target, f->pc));
+    if (language_of_pc(f->pc)) {
+      node = define_node(w, node, define_interpreted(w, target, f->pc));
       continue;
     }
     const module_t *m = target_module(target, f->exact ? f->pc : f->pc - 1);

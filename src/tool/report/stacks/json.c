@@ -10,11 +10,13 @@
 #include "report/json.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
+#include "symbol/language.h"
+#include "target/interpreter/interpreter.h"
 
 static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named) {
   json_object *object = json_new_object();
-  if (named->is_python) {
-    json_add_text(object, "language", "python");
+  if (named->language != LANGUAGE_NATIVE) {
+    json_add_text(object, "language", language_facts(named->language)->key);
     return object;
   }
   json_add_address(object, "pc", frame->pc);
@@ -82,7 +84,12 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
     json_add_text(object, "reason", "depth limit");
   else if (thread->reason)
     json_add_text(object, "reason", thread->reason);
-  if (thread->python_problem) json_add_text(object, "python_missing", thread->python_problem);
+  if (thread->frames_problem) {
+    char key[32];
+    snprintf(key, sizeof key, "%s_missing",
+             language_facts(view->target->interpreter->kind->language)->key);
+    json_add_text(object, key, thread->frames_problem);
+  }
   if (thread->proven) json_add_flag(object, "inferred", true);
   json_add_number(object, "stopped_us", (int64_t)((thread->stopped_ns + 999) / 1000));
   return object;

@@ -8,6 +8,7 @@
 
 #include "report/json.h"
 #include "report/report.h"
+#include "symbol/language.h"
 #include "symbol/short_name.h"
 
 enum { DEPTH_SHOWN = 12, DEPTH_MAX = 4096 };
@@ -66,8 +67,8 @@ void report_function_json(const frame_name_t *name, json_object *o) {
 
 static json_object *frame_json(const record_frame_t *f, const frame_name_t *name) {
   json_object *o = json_new_object();
-  if (reader_is_python(f))
-    json_add_text(o, "language", "python");
+  if (reader_is_interpreted(f))
+    json_add_text(o, "language", language_facts(language_of_pc(f->pc))->key);
   else
     json_add_address(o, "pc", f->pc);
   if (*name->library) json_add_text(o, "module", name->library);

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "base/language.h"
 #include "symbol/symbol.h"
 #include "symbol/system.h"
 #include "target/target.h"
@@ -16,7 +17,7 @@ typedef struct named {
   uint64_t pc;
   bool exact;
   const module_t *module; /* NULL: the pc is in no image */
-  bool is_python;         /* a Python frame; `module` is NULL */
+  language_t language;    /* not native: a function of an interpreter; `module` is NULL */
   const char *source;     /* without a module: the file with the name, or NULL */
   uint64_t offset;        /* link address, if has_offset */
   bool has_offset;
@@ -58,7 +59,7 @@ typedef struct stacks_view {
   stack_symbolizer_t *symbolizer;
   tail_frames_t *tail_frames; /* NULL: do not reconstruct tail calls */
   bool app_only;              /* omit the frames of system images */
-  bool native;                /* show the frames of Python's interpreter */
+  bool native;                /* show the frames of an interpreter */
 } stacks_view_t;
 
 void stacks_text(FILE *out, const stacks_view_t *view);

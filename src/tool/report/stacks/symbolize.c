@@ -13,9 +13,9 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "report/stacks/stacks.h"
-#include "symbol/python.h"
+#include "symbol/language.h"
 #include "target/jit/live.h"
-#include "target/python/python.h"
+#include "target/interpreter/interpreter.h"
 
 struct stack_symbolizer {
   target_t *target;
@@ -87,10 +87,10 @@ const char *stacks_role(const target_t *target, const system_rules_t *rules,
   return is_exe || system_verdict(rules, module->path) == SYSTEM_NO ? "app" : "library";
 }
 
-/* The image of a Python interpreter is not the program's own, also if it is the main executable. */
+/* The image of an interpreter is not the program's own, also if it is the main executable. */
 static bool is_system(const stack_symbolizer_t *symbolizer, const module_t *module) {
   const target_t *target = symbolizer->target;
-  return (target->python && python_module(target->python) == module) ||
+  return (target->interpreter && target->interpreter->module == module) ||
          system_is(symbolizer->options.system, target->exe, module->path);
 }
 
@@ -123,13 +123,14 @@ static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) 
   named->why = NULL;
 }
 
-static void look_up_python(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
-  const python_t *python = symbolizer->target->python;
-  python_name_t name;
-  named->is_python = true;
-  named->why = "its code object could not be read";
-  if (!python || !python_name(python, named->pc, &name) || !name.function) return;
-  named->system = python_role(name.file) == PYTHON_STANDARD;
+static void look_up_interpreted(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
+  const interpreter_t *interpreter = symbolizer->target->interpreter;
+  interpreter_name_t name;
+  named->language = language_of_pc(named->pc);
+  named->why = "its name could not be read";
+  if (!interpreter || !interpreter->kind->name(interpreter, named->pc, &name) || !name.function)
+    return;
+  named->system = language_facts(named->language)->role(name.file) == SOURCE_STANDARD;
   named->functions = calloc(1, sizeof *named->functions);
   if (!named->functions) return;
   named->count = 1;
@@ -141,8 +142,8 @@ static void look_up_python(stack_symbolizer_t *symbolizer, symbolized_pc_t *name
 }
 
 static void look_up(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) {
-  if (python_pc_is(named->pc)) {
-    look_up_python(symbolizer, named);
+  if (language_of_pc(named->pc) != LANGUAGE_NATIVE) {
+    look_up_interpreted(symbolizer, named);
     return;
   }
   module_t *module = target_module(symbolizer->target, named->exact ? named->pc : named->pc - 1);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "python/frame_pc.h"
+#include "base/language.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "symbol/dwarf/tail_calls.h"
@@ -155,7 +155,7 @@ static bool push(tail_frames_t *t, uint32_t *count, frame_t frame) {
 }
 
 static bool are_native(const frame_t *inner, const frame_t *outer) {
-  return !python_pc_is(inner->pc) && !python_pc_is(outer->pc);
+  return !language_of_pc(inner->pc) && !language_of_pc(outer->pc);
 }
 
 static bool expand(tail_frames_t *t, const thread_t *thread, uint32_t *count) {

@@ -11,7 +11,9 @@
 #include "base/wrap.h"
 #include "report/report.h"
 #include "report/stacks/tail_frames.h"
+#include "symbol/language.h"
 #include "symbol/short_name.h"
+#include "target/interpreter/interpreter.h"
 
 #define TIDS_SHOWN     12
 #define FUNCTION_WIDTH 44
@@ -361,12 +363,13 @@ static void print_heading(FILE *out, const stacks_view_t *view, const thread_gro
   fputc('\n', out);
 }
 
-static void print_ending(FILE *out, const thread_t *thread) {
+static void print_ending(FILE *out, const target_t *target, const thread_t *thread) {
   if (thread->ending == ENDING_NONE) fprintf(out, "  no frames: %s\n", thread->reason);
   if (thread->ending == ENDING_TRUNCATED) fprintf(out, "  … truncated at the depth limit\n");
   if (thread->ending == ENDING_BROKEN) fprintf(out, "  broken: %s\n", thread->reason);
-  if (thread->python_problem)
-    fprintf(out, "  Python frames are missing: %s\n", thread->python_problem);
+  if (thread->frames_problem)
+    fprintf(out, "  %s frames are missing: %s\n",
+            language_facts(target->interpreter->kind->language)->title, thread->frames_problem);
 }
 
 static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {
@@ -379,7 +382,7 @@ static void print_group(const stacks_view_t *view, FILE *out, const thread_group
   if (view->tail_frames) frames = tail_frames_expand(view->tail_frames, thread, &count);
   for (uint32_t i = 0; i < count; i++)
     print_frame(view, out, &frames[i], &number);
-  print_ending(out, thread);
+  print_ending(out, view->target, thread);
 }
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */

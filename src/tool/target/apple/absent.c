@@ -4,7 +4,6 @@
  * numbers of system calls in a recording are Linux's.
  */
 #include "target/jit/live.h"
-#include "target/python/python.h"
 #include "target/sensitive.h"
 
 module_t *target_module(target_t *target, uint64_t address) {
@@ -31,15 +30,5 @@ const sensitive_call_t *sensitive_call(uint64_t number) {
 
 bool sensitive_means(const sensitive_call_t *call, const char *name) {
   (void)call, (void)name;
-  return false;
-}
-
-const module_t *python_module(const python_t *python) {
-  (void)python;
-  return NULL;
-}
-
-bool python_name(const python_t *python, uint64_t pc, python_name_t *out) {
-  (void)python, (void)pc, (void)out;
   return false;
 }

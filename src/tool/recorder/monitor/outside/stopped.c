@@ -32,7 +32,7 @@ void stopped_read(thread_stacks_t *s, const pid_t *tids, size_t count,
                                     .touch = TOUCH_ANY,
                                     .wanted = is_wanted,
                                     .context = &wanted,
-                                    .python = true};
+                                    .interpreted = true};
   if (!target || !stacks_capture(target, &options, &problem)) return;
   for (size_t i = 0; i < target->thread_count; i++) {
     const thread_t *thread = &target->threads[i];

@@ -12,6 +12,7 @@
 #include "report/exports/profile/messages.h"
 #include "report/exports/profile/otlp.pb-c.h"
 #include "report/exports/profile/tables.h"
+#include "symbol/language.h"
 
 /* Attributes of mappings and locations (OpenTelemetry's semantic conventions). */
 #define BUILD_ID_KEY "process.executable.build_id.gnu"
@@ -85,7 +86,7 @@ static bool put_locations(writer_t *e) {
       NEW_MESSAGES(&e->pool, Sonde__Otlp__Line, sonde__otlp__line__init, t->lines.count, lines);
   Sonde__Otlp__Location *l = NEW_MESSAGES(
       &e->pool, Sonde__Otlp__Location, sonde__otlp__location__init, count, e->dictionary.locations);
-  int32_t *types = pool_array(&e->pool, 2, sizeof *types); /* native, Python; 0: not yet used */
+  int32_t *types = pool_array(&e->pool, LANGUAGE_COUNT, sizeof *types); /* 0: not yet used */
   if (e->pool.failed) return false;
   for (size_t i = 0; i < t->lines.count; i++) {
     line[i].function = (int32_t)t->lines.items[i].function;
@@ -93,8 +94,8 @@ static bool put_locations(writer_t *e) {
   }
   for (size_t i = 1; i < count; i++) {
     const profile_location_t *from = &t->locations.items[i - 1];
-    int32_t *type = &types[from->is_python];
-    if (!*type) *type = add_attribute(e, FRAME_KEY, from->is_python ? "cpython" : "native");
+    int32_t *type = &types[from->language];
+    if (!*type) *type = add_attribute(e, FRAME_KEY, language_facts(from->language)->frame_type);
     l[i].mapping = (int32_t)from->mapping;
     l[i].address = from->address;
     l[i].lines = lines + from->first_line;

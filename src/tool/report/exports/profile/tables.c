@@ -141,7 +141,7 @@ void profile_program(profile_tables_t *t) {
 static bool are_equal(const profile_tables_t *t, const profile_location_t *a,
                       const profile_location_t *b) {
   return a->address == b->address && a->mapping == b->mapping && a->line_count == b->line_count &&
-         a->is_python == b->is_python &&
+         a->language == b->language &&
          (!a->line_count || !memcmp(t->lines.items + a->first_line, t->lines.items + b->first_line,
                                     a->line_count * sizeof *t->lines.items));
 }
@@ -169,10 +169,11 @@ static uint32_t location_of(profile_tables_t *t, const record_frame_t *frame) {
   const frame_name_t *names;
   int rows = frame_names_of_frame(t->names, frame, &names);
   const record_image_t *image = frame->image ? reader_image(t->reader, frame->image) : NULL;
-  profile_location_t location = {.address = frame->pc - !(frame->flags & FRAME_EXACT),
-                                 .mapping = image ? mapping_of(t, image) : 0,
-                                 .first_line = (uint32_t)t->lines.count,
-                                 .is_python = reader_is_python(frame)};
+  profile_location_t location = {
+      .address = frame->pc - !(frame->flags & FRAME_EXACT),
+      .mapping = image ? mapping_of(t, image) : 0,
+      .first_line = (uint32_t)t->lines.count,
+      .language = reader_is_interpreted(frame) ? language_of_pc(frame->pc) : LANGUAGE_NATIVE};
   for (; (int)location.line_count < rows; location.line_count++) {
     const profile_line_t line = {function_of(t, &names[location.line_count]),
                                  names[location.line_count].line};

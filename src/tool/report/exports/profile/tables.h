@@ -9,6 +9,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/language.h"
 #include "base/pool.h"
 #include "report/frame_names.h"
 
@@ -30,7 +31,7 @@ typedef struct profile_location {
   uint64_t address;
   uint32_t mapping;
   uint32_t first_line, line_count; /* innermost inlined first */
-  bool is_python;
+  language_t language;
 } profile_location_t;
 
 typedef struct profile_stack {

@@ -13,7 +13,7 @@
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "report/why/stuck.h"
-#include "symbol/python.h"
+#include "symbol/language.h"
 #include "target/target.h"
 
 /* A process is observed for two seconds; on a machine that is slow to read it, for at most four. */
@@ -107,8 +107,8 @@ static why_function_t function_of(const symbolized_pc_t *named, const symbol_fra
                           .library = slash ? slash + 1 : path,
                           .path = path,
                           .own = name &&
-                                 (named->is_python ? python_role(f->file) == PYTHON_APP
-                                                   : named->module && why_own(path, name, f->file)),
+                                 (named->language ? language_is_own(named->language, f->file)
+                                                  : named->module && why_own(path, name, f->file)),
                           .known = name != NULL};
 }
 
@@ -222,7 +222,7 @@ static bool add_look(observer_t *o) {
 
 /* Threads that ran are stopped for some microseconds. */
 static bool look(observer_t *o, problem_t *problem) {
-  stacks_options_t options = {.depth = DEPTH, .touch = TOUCH_UNSEEN, .python = true};
+  stacks_options_t options = {.depth = DEPTH, .touch = TOUCH_UNSEEN, .interpreted = true};
   if (!stacks_capture(o->target, &options, problem)) return false;
   o->failed |= !add_look(o);
   if (!o->running.count || o->failed) return true;
@@ -325,7 +325,7 @@ static void find_crash(observer_t *o) {
 }
 
 static bool read_core(observer_t *o, problem_t *problem) {
-  const stacks_options_t options = {.depth = DEPTH, .python = true};
+  const stacks_options_t options = {.depth = DEPTH, .interpreted = true};
   if (!stacks_capture(o->target, &options, problem)) return false;
   o->failed = !add_look(o);
   find_crash(o);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "target/python/codes.h"
+#include "target/interpreter/python/codes.h"
 
 #include <string.h>
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * The code objects that stacks contain, numbered in the order in which they were first seen, with
- * copies of their names and line tables: the program may free a code object at any time.
+ * The Python code objects that stacks contain, numbered in the order in which they were first seen,
+ * with copies of their names and line tables: the program may free a code object at any time.
  */
-#ifndef SONDE_TARGET_PYTHON_CODES_H
-#define SONDE_TARGET_PYTHON_CODES_H
+#ifndef SONDE_TARGET_INTERPRETER_PYTHON_CODES_H
+#define SONDE_TARGET_INTERPRETER_PYTHON_CODES_H
 
 #include "base/hash.h"
 #include "python/code.h"
-#include "target/python/python.h"
+#include "python/frame_pc.h"
 
 typedef struct known_code {
   python_code_t code;

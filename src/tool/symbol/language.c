@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+#include "symbol/language.h"
+
+#include "symbol/python.h"
+
+static const language_facts_t facts[LANGUAGE_COUNT] = {
+    [LANGUAGE_NATIVE] = {"native", "native", "native", 0},
+    [LANGUAGE_PYTHON] = {"Python", "python", "cpython", python_role},
+};
+
+const language_facts_t *language_facts(language_t language) { return &facts[language]; }

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CPython. Its layouts, the chain of frames and code objects are in src/lib/python, because the
+ * library in the program reads them, too.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "python/chain.h"
+#include "python/find.h"
+#include "python/states.h"
+#include "target/interpreter/python/codes.h"
+#include "target/interpreter/interpreter.h"
+
+/* A PyThreadState. */
+typedef struct state {
+  uint64_t address;
+  python_thread_t thread;
+} state_t;
+
+typedef struct python {
+  /* must be first */
+  interpreter_t common;
+  python_runtime_t runtime;
+  ARRAY(state_t) states;
+  python_codes_t codes;
+} python_t;
+
+static bool find(interpreter_t *self) {
+  python_t *p = (python_t *)self;
+  const module_t *module = self->module;
+  python_runtime_t *found = &p->runtime;
+  if (!python_find(&module->image, module->path, &self->memory, found)) return false;
+  snprintf(self->version, sizeof self->version, "%u.%u", found->version >> 24,
+           found->version >> 16 & 0xff);
+  self->problem = found->problem;
+  self->evaluator = found->evaluator;
+  self->evaluator_bytes = found->evaluator_bytes;
+  return true;
+}
+
+static void close(interpreter_t *self) {
+  python_t *p = (python_t *)self;
+  free(p->states.items);
+  python_codes_free(&p->codes);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static bool add_state(void *context, uint64_t address) {
+  python_t *p = context;
+  state_t *state = ARRAY_ADD(p->states);
+  if (!state) return false;
+  state->address = address;
+  return python_thread_of(p->runtime.layout, &p->common.memory, address, &state->thread);
+}
+
+static void list_threads(interpreter_t *self) {
+  python_t *p = (python_t *)self;
+  p->states.count = 0;
+  python_states(&p->runtime, &self->memory, add_state, p);
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+/* Adds the frame that CHAIN is at. False: it is no valid frame. */
+static bool add_frame(python_t *p, const python_chain_t *chain) {
+  python_code_t code;
+  uint32_t number, position;
+  memory_t *memory = &p->common.memory;
+  if (!python_code_read(chain->layout, memory, chain->code, &code) ||
+      code.type != p->runtime.code_type)
+    return false;
+  if (!code.file) return true; /* a frame that the interpreter inserted */
+  return python_position(chain->layout, chain->code, chain->instruction, &position) &&
+         python_codes_add(&p->codes, chain->layout, memory, &code, &number) &&
+         interpreter_frames_add(&p->common.frames, python_pc(number, position));
+}
+
+static void read_state(python_t *p, uint64_t state, uint32_t depth) {
+  interpreter_frames_t *frames = &p->common.frames;
+  python_chain_t chain;
+  python_step_t step = PYTHON_DAMAGED;
+  if (python_chain_start(&chain, p->runtime.layout, &p->common.memory, state)) do {
+      step = python_chain_next(&chain);
+      if (step == PYTHON_FRAME && !add_frame(p, &chain)) step = PYTHON_DAMAGED;
+      if (step == PYTHON_CALL && !interpreter_frames_end_call(frames, chain.anchor))
+        step = PYTHON_DAMAGED;
+    } while (step < PYTHON_END && frames->pcs.count < depth);
+  interpreter_frames_end_state(frames, step == PYTHON_DAMAGED ? interpreter_damaged : NULL);
+}
+
+static void read_thread(interpreter_t *self, pid_t tid, uint32_t depth) {
+  python_t *p = (python_t *)self;
+  for (size_t i = 0; i < p->states.count; i++)
+    if (python_thread_is(&p->states.items[i].thread, self->target->machine, &self->memory, tid))
+      read_state(p, p->states.items[i].address, depth);
+}
+
+static bool name(const interpreter_t *self, uint64_t pc, interpreter_name_t *out) {
+  const python_t *p = (const python_t *)self;
+  uint32_t number = python_pc_code(pc);
+  if (number >= p->codes.count) return false;
+  const known_code_t *known = &p->codes.items[number];
+  *out = (interpreter_name_t){.function = known->function, .file = known->file};
+  if (known->file)
+    out->line = python_line(p->runtime.layout->minor, known->code.first_line, known->lines,
+                            known->lines_size, python_pc_position(pc));
+  return true;
+}
+
+const interpreter_kind_t python_kind = {.language = LANGUAGE_PYTHON,
+                                        .file = "python",
+                                        .size = sizeof(python_t),
+                                        .find = find,
+                                        .close = close,
+                                        .list_threads = list_threads,
+                                        .read = read_thread,
+                                        .name = name};
