@@ -13,16 +13,23 @@
 
 #include <stdint.h>
 
-typedef enum language { LANGUAGE_NATIVE, LANGUAGE_PYTHON, LANGUAGE_COUNT } language_t;
+typedef enum language {
+  LANGUAGE_NATIVE,
+  LANGUAGE_PYTHON,
+  LANGUAGE_RUBY,
+  LANGUAGE_COUNT
+} language_t;
 
-/* "Py" */
+/* "Py" and "Rb" */
 #define PYTHON_PC_TAG UINT64_C(0x5079)
+#define RUBY_PC_TAG   UINT64_C(0x5262)
 
 #define LANGUAGE_PC_MASK ((UINT64_C(1) << 48) - 1)
 
 static inline language_t language_of_pc(uint64_t pc) {
   switch (pc >> 48) {
   case PYTHON_PC_TAG: return LANGUAGE_PYTHON;
+  case RUBY_PC_TAG: return LANGUAGE_RUBY;
   default: return LANGUAGE_NATIVE;
   }
 }

@@ -2,10 +2,12 @@
 #include "symbol/language.h"
 
 #include "symbol/python.h"
+#include "symbol/ruby.h"
 
 static const language_facts_t facts[LANGUAGE_COUNT] = {
     [LANGUAGE_NATIVE] = {"native", "native", "native", 0},
     [LANGUAGE_PYTHON] = {"Python", "python", "cpython", python_role},
+    [LANGUAGE_RUBY] = {"Ruby", "ruby", "ruby", ruby_role},
 };
 
 const language_facts_t *language_facts(language_t language) { return &facts[language]; }

@@ -48,7 +48,7 @@ typedef struct interpreter_kind {
   bool (*name)(const interpreter_t *self, uint64_t pc, interpreter_name_t *out);
 } interpreter_kind_t;
 
-extern const interpreter_kind_t python_kind;
+extern const interpreter_kind_t python_kind, ruby_kind;
 
 struct interpreter {
   /* must be first; reads past the window of the walk */

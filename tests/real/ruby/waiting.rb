@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: MIT
+# Loaded by states.rb.
+[1].each do
+  rest
+end
