@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Hashed arguments of audited calls: the recording has none of their bytes, equal arguments of a run have equal hashes,
 and another run has others."""
+import json
 import re
 
 from helpers import compile_c, needs_agent, record, report, run_cases, sonde, try_sonde, write
@@ -36,6 +37,32 @@ categories:
   - id: own.hashed
     title: Hashed
     functions: [getenv(hashed-text), "open(hashed-path, flags)", "connect(-, hashed-address)", "execvp(-, hashed-strings)"]
+"""
+# The system calls of PROGRAM's functions, made without them.
+DIRECT = r"""
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(void) {
+  char path[] = "/nowhere/K3Y-PATH";
+  struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(0x7f0a0b0c)}};
+  for (int i = 0; i < 3; i++) syscall(SYS_openat, AT_FDCWD, path, O_RDONLY);
+  syscall(SYS_connect, -1, &to, sizeof to);
+  open(path, O_RDONLY);
+  connect(-1, (struct sockaddr *)&to, sizeof to);
+  return 0;
+}
+"""
+COVERED = """version: 1
+extends: none
+categories:
+  - id: own.covered
+    title: Covered
+    functions: ["open(KIND, flags)", "openat(-, path, flags)", "connect(-, ADDRESS)"]
 """
 HASH = re.compile(r"^#[0-9a-f]{16}$")
 _made = []
@@ -78,6 +105,33 @@ def the_recording_has_no_byte_of_them():
             data = file.read()
         address = bytes((0x7f, 0x0a, 0x0b, 0x0c))
         assert b"K3Y-" not in data and b"\x00\x09" + address not in data, path
+
+
+def _covered(path_kind, address_kind):
+    """The recording, and its system calls below the hooks as {call: {arguments: calls}}."""
+    policy = write(COVERED.replace("KIND", path_kind).replace("ADDRESS", address_kind), ".yaml")
+    path, done = record([compile_c(write(DIRECT, ".c"), "-O1")], f"--audit={policy}", "--coverage")
+    assert done.returncode == 0, done
+    told = {}
+    for row in report(path, "audit")["audit"]["coverage"]["system_calls"]:
+        if row["class"] == "below":
+            told.setdefault(row["call"], {})[row["arguments"]] = row["calls"]
+    return path, told
+
+
+def system_calls_are_recorded_as_the_policy_keeps_them():
+    address = bytes((0x7f, 0x0a, 0x0b, 0x0c))
+    path, told = _covered("path", "address")
+    assert told["openat"] == {'"/nowhere/K3Y-PATH", O_RDONLY': 3}, told
+    assert list(told["connect"].values()) == [1] and "127.10.11.12" in list(told["connect"])[0], told
+    for kinds in ("-", "-"), ("hashed-path", "hashed-address"):
+        path, told = _covered(*kinds)
+        with open(path, "rb") as file:
+            data = file.read()
+        assert b"K3Y-" not in data and b"\x00\x09" + address not in data, kinds
+        assert told == {"openat": {"O_RDONLY": 3}, "connect": {"-1": 1}}, told
+        lines = [json.loads(line) for line in sonde("events", path).splitlines()]
+        assert sorted(line["arguments"] for line in lines if line.get("class") == "below") == ["-1", "O_RDONLY"], lines
 
 
 def a_baseline_knows_them_again():

@@ -160,6 +160,40 @@ void sensitive_of_policy(const audit_policy_t *policy, bool wanted[SENSITIVE_NUM
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
+/* Whether FUNCTION records a text, a path or an address as it is. */
+static bool keeps(const audit_function_t *function) {
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++) {
+    uint8_t kind = function->arguments[i];
+    if (audit_is_text(kind) || kind == AUDIT_ADDRESS || kind == AUDIT_STRINGS) return true;
+  }
+  return false;
+}
+
+/* The functions that make CALL for another purpose count if the policy has no wrapper of it. */
+uint8_t sensitive_withheld(const sensitive_call_t *call, const audit_policy_t *policy) {
+  bool has_wrapper = false, is_withheld = false, is_withheld_by_others = false;
+  for (uint32_t i = 0; i < policy->function_count; i++) {
+    const audit_function_t *function = &audit_functions(policy)[i];
+    const char *name = audit_string(policy, function->name);
+    bool is_wrapper = sensitive_means(call, name), is_kept = keeps(function);
+    has_wrapper |= is_wrapper;
+    is_withheld |= is_wrapper && !is_kept;
+    is_withheld_by_others |= !is_wrapper && !is_kept && sensitive_belongs(call, name);
+  }
+  if (!(has_wrapper ? is_withheld : is_withheld_by_others)) return 0;
+  uint8_t withheld = 0;
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++)
+    if (call->arguments[i] == AUDIT_PATH || call->arguments[i] == AUDIT_ADDRESS)
+      withheld |= (uint8_t)(1u << i);
+  return withheld;
+}
+
+void sensitive_kinds(const sensitive_call_t *call, uint8_t withheld,
+                     uint8_t kinds[AUDIT_ARGUMENTS]) {
+  for (int i = 0; i < AUDIT_ARGUMENTS; i++)
+    kinds[i] = withheld >> i & 1 ? AUDIT_SKIP : call->arguments[i];
+}
+
 /* Reads at most SIZE bytes at ADDRESS, up to the first unreadable page. */
 static uint32_t read_some(memory_t *memory, uint64_t address, uint8_t *out, uint32_t size) {
   uint32_t done = 0;
@@ -195,11 +229,11 @@ static uint8_t *put_argument(uint8_t *q, memory_t *memory, uint8_t kind, uint64_
   }
 }
 
-uint32_t sensitive_arguments(const sensitive_call_t *call, memory_t *memory,
+uint32_t sensitive_arguments(const uint8_t kinds[AUDIT_ARGUMENTS], memory_t *memory,
                              const uint64_t arguments[6], uint8_t *out) {
   uint8_t *q = out;
   for (int i = 0; i < AUDIT_ARGUMENTS; i++)
-    q = put_argument(q, memory, call->arguments[i], arguments[i],
+    q = put_argument(q, memory, kinds[i], arguments[i],
                      i + 1 < AUDIT_ARGUMENTS ? arguments[i + 1] : 0);
   return (uint32_t)(q - out);
 }

@@ -48,10 +48,18 @@ bool sensitive_leads_to(const sensitive_call_t *call, const char *name);
 /* Sets WANTED[number] for each system call that functions of POLICY make. */
 void sensitive_of_policy(const audit_policy_t *policy, bool wanted[SENSITIVE_NUMBERS]);
 
-/* Writes the recorded arguments of a call to OUT, SENSITIVE_BYTES large, encoded like those of
- * audited functions (docs/format.md). Returns the count of bytes. */
+/* The paths and addresses of CALL that must not be recorded, a bit for each argument: POLICY drops
+ * or hashes those of a function that makes the call. */
+uint8_t sensitive_withheld(const sensitive_call_t *call, const audit_policy_t *policy);
+
+/* The kinds of the recorded arguments of CALL without those in WITHHELD. */
+void sensitive_kinds(const sensitive_call_t *call, uint8_t withheld,
+                     uint8_t kinds[AUDIT_ARGUMENTS]);
+
+/* Writes the recorded arguments of a call, of KINDS, to OUT, SENSITIVE_BYTES large, encoded like
+ * those of audited functions (docs/format.md). Returns the count of bytes. */
 #define SENSITIVE_BYTES 1024u
-uint32_t sensitive_arguments(const sensitive_call_t *call, memory_t *memory,
+uint32_t sensitive_arguments(const uint8_t kinds[AUDIT_ARGUMENTS], memory_t *memory,
                              const uint64_t arguments[6], uint8_t *out);
 
 #endif

@@ -12,6 +12,7 @@
 static bool is_same_call(const coverage_call_t *a, const coverage_call_t *b) {
   return a->class == b->class && a->call == b->call && a->function == b->function &&
          a->stack == b->stack && a->arguments_size == b->arguments_size &&
+         !memcmp(a->kinds, b->kinds, sizeof a->kinds) &&
          !memcmp(a->arguments, b->arguments, a->arguments_size);
 }
 
@@ -61,6 +62,8 @@ static bool add_row(coverage_t *c, const record_event_t *e, stack_dedup_t *dedup
   call.last = body_number(&b);
   call.arguments = body_string(&b, &size);
   call.arguments_size = (uint32_t)size;
+  uint64_t withheld = b.p < b.end ? body_number(&b) : 0;
+  if (call.call) sensitive_kinds(call.call, (uint8_t)withheld, call.kinds);
   if (b.truncated || !call.call || !class || class >= COVERAGE_CLASSES) {
     c->damaged++;
     return true;
@@ -112,7 +115,7 @@ size_t coverage_categories(const audit_policy_t *flat, const coverage_call_t *ca
   uint32_t found[32];
   char text[AUDIT_TEXT_MAX + 1];
   size_t count = 0;
-  audit_text_of(call->call->arguments, call->arguments, call->arguments_size, text);
+  audit_text_of(call->kinds, call->arguments, call->arguments_size, text);
   for (uint32_t f = 0; f < flat->function_count; f++) {
     const char *name = audit_string(flat, audit_functions(flat)[f].name);
     size_t n = sensitive_means(call->call, name) ? policy_categories(flat, f, text, found, 32) : 0;
@@ -124,8 +127,8 @@ size_t coverage_categories(const audit_policy_t *flat, const coverage_call_t *ca
 
 char *coverage_words(const coverage_call_t *call, uint32_t machine, char *out, size_t size) {
   char words[2048];
-  audit_words_of(call->call->name, machine, call->call->arguments, call->arguments,
-                 call->arguments_size, words, sizeof words);
+  audit_words_of(call->call->name, machine, call->kinds, call->arguments, call->arguments_size,
+                 words, sizeof words);
   snprintf(out, size, "%s(%s)", call->call->name, words);
   return out;
 }

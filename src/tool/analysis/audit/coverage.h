@@ -27,7 +27,8 @@ typedef struct coverage_call {
   uint64_t count;
   uint64_t first, last; /* ticks */
   uint32_t arguments_size;
-  const uint8_t *arguments; /* as recorded: docs/format.md */
+  const uint8_t *arguments;       /* as recorded: docs/format.md */
+  uint8_t kinds[AUDIT_ARGUMENTS]; /* of these */
 } coverage_call_t;
 
 typedef struct coverage {

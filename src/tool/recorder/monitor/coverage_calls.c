@@ -183,10 +183,10 @@ bool coverage_calls_wants(const coverage_calls_t *c, const stopped_call_t *call)
 }
 
 void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call) {
-  uint8_t arguments[SENSITIVE_BYTES];
+  uint8_t arguments[SENSITIVE_BYTES], kinds[AUDIT_ARGUMENTS];
   coverage_row_t row = {.number = (uint32_t)call->number, .arguments = arguments};
-  row.size = sensitive_arguments(sensitive_call(call->number), &c->memory.memory, call->arguments,
-                                 arguments);
+  sensitive_kinds(sensitive_call(call->number), c->withheld[call->number], kinds);
+  row.size = sensitive_arguments(kinds, &c->memory.memory, call->arguments, arguments);
   bool walked = false, whole = false;
 #if !defined(__x86_64__)
   walked = load_acquire(&c->recording->control->audit.ready) && walk_stopped(c, call->tid);
@@ -241,6 +241,7 @@ void coverage_calls_flush(coverage_calls_t *c) {
     monitor_writer_value(c->writer, row->first);
     monitor_writer_value(c->writer, row->last);
     monitor_writer_bytes(c->writer, row->arguments, row->size);
+    monitor_writer_value(c->writer, c->withheld[row->number]);
     monitor_writer_end(c->writer);
     free(row->arguments);
   }
@@ -259,6 +260,8 @@ bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
                           .pid = pid,
                           .memory = {.memory = {.read = read_remote}, .pid = pid}};
   sensitive_of_policy(options->policy, c->wanted);
+  for (uint64_t i = 0; i < SENSITIVE_NUMBERS; i++)
+    if (c->wanted[i]) c->withheld[i] = sensitive_withheld(sensitive_call(i), options->policy);
   return c->writer != NULL;
 }
 

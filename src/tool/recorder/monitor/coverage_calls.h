@@ -35,6 +35,8 @@ typedef struct coverage_calls {
   const coverage_options_t *options;
   pid_t pid;
   bool wanted[SENSITIVE_NUMBERS];
+  /* arguments that the policy does not keep (sensitive_withheld) */
+  uint8_t withheld[SENSITIVE_NUMBERS];
   remote_memory_t memory;
   /* NULL: opened when a stack is needed */
   target_t *target;

@@ -308,8 +308,10 @@ static void put_syscall(const record_lines_t *l, const record_event_t *e, body_t
   const uint8_t *arguments = body_string(b, &size);
   if (!b->truncated && known) {
     char words[2048];
-    audit_words_of(known->name, l->audit->machine, known->arguments, arguments, (uint32_t)size,
-                   words, sizeof words);
+    uint8_t kinds[AUDIT_ARGUMENTS];
+    sensitive_kinds(known, b->p < b->end ? (uint8_t)body_number(b) : 0, kinds);
+    audit_words_of(known->name, l->audit->machine, kinds, arguments, (uint32_t)size, words,
+                   sizeof words);
     put_bytes(l, "arguments", (const uint8_t *)words, strlen(words));
   }
   fprintf(l->out, "}\n");

@@ -136,8 +136,8 @@ static json_object *call_json(const report_t *r, const audit_t *a, const coverag
   json_object *o = json_new_object();
   json_add_text(o, "class", class_words[call->class]);
   json_add_text(o, "call", call->call->name);
-  audit_words_of(call->call->name, a->machine, call->call->arguments, call->arguments,
-                 call->arguments_size, words, sizeof words);
+  audit_words_of(call->call->name, a->machine, call->kinds, call->arguments, call->arguments_size,
+                 words, sizeof words);
   json_add_text(o, "arguments", words);
   json_add_number(o, "calls", (int64_t)call->count);
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, call->first));

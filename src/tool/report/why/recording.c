@@ -162,12 +162,12 @@ static bool add_traced(why_t *w, const audited_program_t *by) {
     const policy_category_t *category = coverage_category(a, call);
     if (!category || !coverage_is_unseen(call)) continue;
     const frame_name_t *site = frame_names_owner(by->report.names, call->stack);
-    audit_text_of(call->call->arguments, call->arguments, call->arguments_size, words);
+    audit_text_of(call->kinds, call->arguments, call->arguments_size, words);
     if (policy_allows(a->policy, category->id, call->call->name, site ? site->library : "", words,
                       start))
       continue;
-    audit_words_of(call->call->name, a->machine, call->call->arguments, call->arguments,
-                   call->arguments_size, words, sizeof words);
+    audit_words_of(call->call->name, a->machine, call->kinds, call->arguments, call->arguments_size,
+                   words, sizeof words);
     why_call_t *c = ARRAY_ADD(w->calls);
     if (!c) return false;
     *c = (why_call_t){.category = category->id,
