@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 
 from helpers import SEED, SONDE, compile_c, needs_agent, record, run_cases, skip, sonde, try_sonde, write
-from shared.clickhouse import SERVER, Server
+from shared.clickhouse import SERVER, Cluster, Server
 from shared.derived import Original
 
 needs_agent()
@@ -81,25 +81,62 @@ def _equal(one, other):
     return one == other
 
 
-def answers_are_those_of_sqlite(folder):
+def _compare(folder, url):
+    """Stores two builds in the store URL and in one of SQLite, and compares all answers."""
     for name, build in ("a", b""), ("b", b"another build of it!"):
         _recordings(folder / name, 20, build)
+    for to in url, f"sqlite:{folder}/s.sqlite":
+        for name in "a", "b":
+            told = json.loads(sonde("store", "--json", "--to", to, "--device", "d", "--build", name, folder / name,
+                                    env=_environment(folder)))
+            assert (told["sessions"], told["present"]) == (20, 0), told
+    expected, found = _answers(f"sqlite:{folder}/s.sqlite"), _answers(url)
+    for name in expected:
+        assert _equal(found[name], expected[name]), (name, found[name][:3], expected[name][:3])
+    stack = expected["leaks --all"][0]["stack"]
+    words = ["query", "--json", "stack", stack, "--to"]
+    assert json.loads(sonde(*words, url)) == json.loads(sonde(*words, f"sqlite:{folder}/s.sqlite"))
+    assert json.loads(sonde("query", "--json", "--to", url, "--sql", "SELECT count(*) AS n FROM sessions"))[
+        "rows"] == [{"n": 40}]
+    done = try_sonde("query", "--to", url, "--sql", "SELECT * FROM samples")
+    assert done.returncode == 2 and "no such table" in done.stderr, done
+
+
+def answers_are_those_of_sqlite(folder):
     with Server(folder) as server:
-        for url in server.url(), f"sqlite:{folder}/s.sqlite":
-            for name in "a", "b":
-                told = json.loads(sonde("store", "--json", "--to", url, "--device", "d", "--build", name, folder / name,
-                                        env=_environment(folder)))
-                assert (told["sessions"], told["present"]) == (20, 0), told
-        expected, found = _answers(f"sqlite:{folder}/s.sqlite"), _answers(server.url())
-        for name in expected:
-            assert _equal(found[name], expected[name]), (name, found[name][:3], expected[name][:3])
-        stack = expected["leaks --all"][0]["stack"]
-        words = ["query", "--json", "stack", stack, "--to"]
-        assert json.loads(sonde(*words, server.url())) == json.loads(sonde(*words, f"sqlite:{folder}/s.sqlite"))
-        assert json.loads(sonde("query", "--json", "--to", server.url(), "--sql", "SELECT count(*) AS n FROM sessions"))[
-            "rows"] == [{"n": 40}]
-        done = try_sonde("query", "--to", server.url(), "--sql", "SELECT * FROM samples")
-        assert done.returncode == 2 and "no such table" in done.stderr, done
+        _compare(folder, server.url())
+
+
+def answers_of_two_shards_are_those_of_sqlite(folder):
+    with Cluster(folder) as pair:
+        _compare(folder, pair.url())
+        parts = [[int(server.ask(f"SELECT count() FROM {table}_local")) for server in pair.servers]
+                 for table in ("sessions", "allocations", "stacks", "frames")]
+        assert all(min(counts) > 0 for counts in parts), parts  # each shard has some of each
+        rows = int(pair.servers[1].ask("SELECT count() FROM allocations"))
+        assert rows == sum(parts[1]), (rows, parts)
+        for url in pair.url(), f"sqlite:{folder}/s.sqlite":
+            told = json.loads(sonde("store", "symbolize", "--json", "--to", url, env=_environment(folder)))
+            assert told["named"] > 0, told
+        rows = [json.loads(sonde("query", "--json", "--to", url, "leaks", "--all"))["rows"]
+                for url in (pair.url(), f"sqlite:{folder}/s.sqlite")]
+        assert _equal(*rows) and any("leak " in row["function"] for row in rows[0]), rows[0][:3]
+        size = json.loads(sonde("store", "--json", "--to", pair.url(), folder / "a" / "0.sonde",
+                                env=_environment(folder)))
+        assert size["present"] == 1 and size["size_bytes"] > 0, size
+
+
+def a_shard_that_is_down_loses_nothing(folder):
+    _recordings(folder / "a", 30)
+    with Cluster(folder) as pair:
+        sonde("store", "--to", pair.url(), folder / "a" / "0.sonde", env=_environment(folder))
+        pair.servers[1].kill()
+        done = try_sonde("store", "--to", pair.url(), folder / "a", env=_environment(folder))
+        assert done.returncode == 2 and "wait in" in done.stderr and len(done.stderr.splitlines()) == 1, done
+        assert f":{pair.servers[1].port}" in done.stderr, done
+        pair.servers[1].start()
+        sonde("store", "--to", pair.url(), folder / "a", env=_environment(folder))
+        assert _totals(pair.url()) == _expected(folder, 30)
 
 
 def names_come_later(folder):
@@ -134,9 +171,9 @@ def passwords_are_needed_and_not_printed(folder):
         assert json.loads(sonde("query", "--json", "--to", server.url(), "builds", env=env))["rows"][0]["sessions"] == 1
 
 
-def _totals(server):
+def _totals(url):
     sql = "SELECT measure, sum(sessions), sum(count), sum(amount) FROM totals GROUP BY 1 ORDER BY 1"
-    rows = json.loads(sonde("query", "--json", "--to", server.url(), "--sql", sql))["rows"]
+    rows = json.loads(sonde("query", "--json", "--to", url, "--sql", sql))["rows"]
     return [tuple(row.values()) for row in rows]
 
 
@@ -158,7 +195,7 @@ def a_server_that_is_down_loses_nothing(folder):
         told = json.loads(sonde("store", "--json", "--to", server.url(), folder / "a" / "0.sonde",
                                 env=_environment(folder)))
         assert told["present"] == 1, told
-        assert _totals(server) == _expected(folder, 30)
+        assert _totals(server.url()) == _expected(folder, 30)
 
 
 def two_loaders_count_each_recording_once(folder):
@@ -167,35 +204,49 @@ def two_loaders_count_each_recording_once(folder):
         loaders = [subprocess.Popen([SONDE, "store", "--to", server.url(), folder / "a"], stdout=subprocess.DEVNULL,
                                     env=_environment(folder / str(number))) for number in range(2)]
         assert [loader.wait() for loader in loaders] == [0, 0]
-        assert _totals(server) == _expected(folder, 60)
+        assert _totals(server.url()) == _expected(folder, 60)
+
+
+def _kill(folder, url, servers, clear):
+    """Kills loaders and, every fourth time, a server at random times."""
+    count, rng, kills = 120, random.Random(SEED), 0
+    _recordings(folder / "a", count)
+    while kills < KILLS:
+        env = _environment(folder / str(kills % 3))  # each with its own spool
+        loader = subprocess.Popen([SONDE, "store", "--to", url, folder / "a"], env=env,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            loader.wait(timeout=rng.random() * 2)
+        except subprocess.TimeoutExpired:
+            if kills % 4 == 3:
+                server = rng.choice(servers)
+                server.kill()
+                server.start()
+            loader.kill()
+            loader.wait()
+            kills += 1
+            continue
+        assert loader.returncode == 0, loader  # nobody disturbed it: all are there, and it begins again
+        assert _totals(url) == _expected(folder, count)
+        clear()
+    for number in range(3):
+        sonde("store", "--to", url, folder / "a", env=_environment(folder / str(number)))
+    assert _totals(url) == _expected(folder, count)
+    return f"{kills} kills, SONDE_SEED={SEED}"
 
 
 def kills_leave_exact_totals(folder):
-    """Loaders and, every fourth time, the server are killed at random times."""
-    count, rng, kills = 120, random.Random(SEED), 0
-    _recordings(folder / "a", count)
     with Server(folder) as server:
-        while kills < KILLS:
-            env = _environment(folder / str(kills % 3))  # each with its own spool
-            loader = subprocess.Popen([SONDE, "store", "--to", server.url(), folder / "a"], env=env,
-                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            try:
-                loader.wait(timeout=rng.random() * 2)
-            except subprocess.TimeoutExpired:
-                if kills % 4 == 3:
-                    server.kill()
-                    server.start()
-                loader.kill()
-                loader.wait()
-                kills += 1
-                continue
-            assert loader.returncode == 0, loader  # nobody disturbed it: all are there, and it begins again
-            assert _totals(server) == _expected(folder, count)
+        return _kill(folder, server.url(), [server], lambda: server.ask("DROP DATABASE fleet", "default"))
+
+
+def kills_of_shards_leave_exact_totals(folder):
+    def clear():
+        for server in pair.servers:
             server.ask("DROP DATABASE fleet", "default")
-        for number in range(3):
-            sonde("store", "--to", server.url(), folder / "a", env=_environment(folder / str(number)))
-        assert _totals(server) == _expected(folder, count)
-    return f"{kills} kills, SONDE_SEED={SEED}"
+
+    with Cluster(folder) as pair:
+        return _kill(folder, pair.url(), pair.servers, clear)
 
 
 if __name__ == "__main__":

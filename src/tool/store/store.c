@@ -117,7 +117,7 @@ static const char *open_file(store_t *s, const char *url, bool create, char *why
 static store_t *open_store(const char *url, const copy_need_t *need, char *error,
                            size_t error_size) {
   char why[512];
-  bool is_remote = clickhouse_is_url(url);
+  bool is_remote = address_is_url(url);
   store_t *s = calloc(1, sizeof *s);
   const char *wrong = !s          ? "out of memory"
                       : is_remote ? open_remote(s, url, need, why, sizeof why)

@@ -15,18 +15,22 @@ CONFIG = """<yandex><logger><level>error</level><log>{folder}/log</log><errorlog
 <http_port>{port}</http_port><tcp_port>{tcp}</tcp_port><listen_host>127.0.0.1</listen_host>
 <path>{folder}/data/</path><tmp_path>{folder}/tmp/</tmp_path><users_config>users.xml</users_config>
 <default_profile>default</default_profile><default_database>default</default_database>
-<mark_cache_size>67108864</mark_cache_size></yandex>"""
+<mark_cache_size>67108864</mark_cache_size><remote_servers>{clusters}</remote_servers></yandex>"""
 USERS = """<yandex><profiles><default/></profiles><quotas><default/></quotas><users><default><password>{password}</password>
 <networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users></yandex>"""
 
 
-class Server:
-    """A server with its data in a folder, which can be killed and started again."""
+SHARD = "<shard><replica><host>127.0.0.1</host><port>{port}</port></replica></shard>"
 
-    def __init__(self, folder, password=""):
+
+class Server:
+    """A server with its data in a folder, which can be killed and started again. TCP: its port for other servers."""
+
+    def __init__(self, folder, password="", tcp=0, clusters=""):
         self.folder, self.port, self.password = pathlib.Path(folder) / "server", free_port(), password
-        self.folder.mkdir()
-        (self.folder / "config.xml").write_text(CONFIG.format(folder=self.folder, port=self.port, tcp=free_port()))
+        self.folder.mkdir(parents=True)
+        (self.folder / "config.xml").write_text(
+            CONFIG.format(folder=self.folder, port=self.port, tcp=tcp or free_port(), clusters=clusters))
         (self.folder / "users.xml").write_text(USERS.format(password=password))
         self.start()
 
@@ -59,3 +63,25 @@ class Server:
 
     def url(self, database="fleet"):
         return f"clickhouse://127.0.0.1:{self.port}/{database}"
+
+
+class Cluster:
+    """Servers that are the shards of the cluster `pair`."""
+
+    def __init__(self, folder, count=2):
+        ports = [free_port() for _ in range(count)]
+        pair = f"<pair>{''.join(SHARD.format(port=port) for port in ports)}</pair>"
+        self.servers = []
+        for number, port in enumerate(ports):
+            self.servers.append(Server(pathlib.Path(folder) / f"shard{number}", tcp=port, clusters=pair))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers:
+            server.kill()
+
+    def url(self, database="fleet"):
+        hosts = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        return f"clickhouse://{hosts}/{database}?cluster=pair"

@@ -14,7 +14,6 @@ enum {
   URL_MAX = 4096,
   HEADER_MAX = 512,
   ERROR_MAX = 400,
-  NAME_MAX_BYTES = 128,
   REQUEST_SECONDS = 600,
 };
 
@@ -23,56 +22,13 @@ enum {
 
 struct clickhouse {
   http_t *http;
-  char base[512]; /* "http://HOST:PORT/" */
-  char database[NAME_MAX_BYTES];
+  address_t address;
+  size_t server; /* which gets the requests */
   char user[HEADER_MAX], password[HEADER_MAX];
   const char *headers[3];
   http_reply_t reply;
   char error[ERROR_MAX];
 };
-
-static const struct {
-  const char *prefix, *scheme, *port;
-} schemes[] = {{"clickhouse://", "http", ":8123"}, {"clickhouse+https://", "https", ":8443"}};
-
-enum { SCHEMES = sizeof schemes / sizeof *schemes };
-
-/* ---- the URL ------------------------------------------------------------------------------ */
-
-static int scheme_of(const char *url) {
-  for (int i = 0; i < SCHEMES; i++)
-    if (!strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix))) return i;
-  return -1;
-}
-
-bool clickhouse_is_url(const char *url) { return url && scheme_of(url) >= 0; }
-
-static bool is_name(const char *text) {
-  const char *at = text;
-  while (isalnum((unsigned char)*at) || *at == '_')
-    at++;
-  return at > text && !*at && at - text < NAME_MAX_BYTES;
-}
-
-/* Returns what is wrong, or NULL. */
-static const char *read_url(clickhouse_t *c, const char *url) {
-  int scheme = scheme_of(url);
-  const char *host = url + strlen(schemes[scheme].prefix);
-  size_t length = strcspn(host, "/");
-  const char *after = memchr(host, ']', length);
-  bool has_port = memchr(after ? after : host, ':', length - (size_t)(after ? after - host : 0));
-  if (memchr(host, '@', length))
-    return "a URL must not contain credentials; set CLICKHOUSE_USER and CLICKHOUSE_PASSWORD";
-  if (!length || !host[length] || !is_name(host + length + 1))
-    return "a store of ClickHouse is clickhouse://HOST[:PORT]/DATABASE";
-  for (size_t i = 0; i < length; i++)
-    if (host[i] <= ' ' || host[i] >= 127 || strchr("?#%\\", host[i]))
-      return "the host is malformed";
-  snprintf(c->database, sizeof c->database, "%s", host + length + 1);
-  int n = snprintf(c->base, sizeof c->base, "%s://%.*s%s/", schemes[scheme].scheme, (int)length,
-                   host, has_port ? "" : schemes[scheme].port);
-  return n < (int)sizeof c->base ? NULL : "the URL is too long";
-}
 
 static bool set_header(char *out, const char *name, const char *variable) {
   const char *value = getenv(variable);
@@ -84,7 +40,7 @@ static bool set_header(char *out, const char *name, const char *variable) {
 
 clickhouse_t *clickhouse_new(const char *url, char *error, size_t error_size) {
   clickhouse_t *c = calloc(1, sizeof *c);
-  const char *wrong = c ? read_url(c, url) : "out of memory";
+  const char *wrong = c ? address_read(&c->address, url) : "out of memory";
   size_t count = 0;
   if (!wrong && (!set_header(c->user, "X-ClickHouse-User", "CLICKHOUSE_USER") ||
                  !set_header(c->password, "X-ClickHouse-Key", "CLICKHOUSE_PASSWORD")))
@@ -114,7 +70,8 @@ bool clickhouse_refuse(clickhouse_t *c) {
   return false;
 }
 
-const char *clickhouse_database(const clickhouse_t *c) { return c->database; }
+const address_t *clickhouse_address(const clickhouse_t *c) { return &c->address; }
+void clickhouse_use(clickhouse_t *c, size_t server) { c->server = server; }
 
 /* ---- requests ----------------------------------------------------------------------------- */
 
@@ -134,20 +91,25 @@ static void describe(clickhouse_t *c) {
   size_t size = is_text ? strcspn(said, "\r\n") : 0;
   for (size_t i = 0; i < size; i++)
     if ((unsigned char)said[i] < ' ') size = 0;
+  int at = 0;
+  if (c->address.servers > 1)
+    at = snprintf(c->error, sizeof c->error, "%.100s: ", c->address.bases[c->server]);
   if (r->status)
-    snprintf(c->error, sizeof c->error, "HTTP status %ld%s%.*s", r->status, size ? ": " : "",
-             (int)(size < 300 ? size : 300), size ? said : "");
-  else
-    snprintf(c->error, sizeof c->error, "%.*s", (int)size, said);
+    at += snprintf(c->error + at, sizeof c->error - (size_t)at, "HTTP status %ld%s", r->status,
+                   size ? ": " : "");
+  snprintf(c->error + at, sizeof c->error - (size_t)at, "%.*s", (int)(size < 250 ? size : 250),
+           size ? said : "");
 }
 
-/* With wait_end_of_query, the status says whether the whole statement succeeded. */
+/* With wait_end_of_query, the status says whether the whole statement succeeded; with
+ * insert_distributed_sync, that of an insertion says whether all shards have their rows. */
 static bool post(clickhouse_t *c, const char *sql_of_url, bool is_global, const void *body,
                  size_t size, size_t reply_max) {
   char url[URL_MAX];
   *c->error = 0;
-  snprintf(url, sizeof url, "%s?wait_end_of_query=1%s%s", c->base,
-           is_global ? "" : "&database=", is_global ? "" : c->database);
+  snprintf(url, sizeof url, "%s?wait_end_of_query=1%s%s%s", c->address.bases[c->server],
+           *c->address.cluster ? "&insert_distributed_sync=1" : "",
+           is_global ? "" : "&database=", is_global ? "" : c->address.database);
   if (sql_of_url) {
     strcat(url, "&query=");
     put_escaped(url, sizeof url, sql_of_url);

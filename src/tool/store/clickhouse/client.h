@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * A database of a ClickHouse server, over HTTP.
- *
- *   clickhouse://HOST[:PORT]/DATABASE          HTTP, port 8123 by default
- *   clickhouse+https://HOST[:PORT]/DATABASE    HTTPS, port 8443 by default
+ * A database of a ClickHouse server, or of the servers of a cluster, over HTTP (address.h).
  *
  * CLICKHOUSE_USER and CLICKHOUSE_PASSWORD are sent if they are set; the URL has no credentials. One
  * thread uses a client.
@@ -11,13 +8,13 @@
 #ifndef SONDE_STORE_CLICKHOUSE_CLIENT_H
 #define SONDE_STORE_CLICKHOUSE_CLIENT_H
 
+#include "store/clickhouse/address.h"
 #include "store/clickhouse/row_binary.h"
 
 typedef struct clickhouse clickhouse_t;
 
-bool clickhouse_is_url(const char *url);
-
-/* Checks URL and prepares the client; opens no connection. NULL: ERROR has one line. */
+/* Checks URL, one of address_is_url, and prepares the client; opens no connection. NULL: ERROR has
+ * one line. */
 clickhouse_t *clickhouse_new(const char *url, char *error, size_t error_size);
 void clickhouse_free(clickhouse_t *client);
 
@@ -27,7 +24,10 @@ const char *clickhouse_error(const clickhouse_t *client);
 /* Sets the error that an answer is not one of a ClickHouse server; returns false. */
 bool clickhouse_refuse(clickhouse_t *client);
 
-const char *clickhouse_database(const clickhouse_t *client);
+const address_t *clickhouse_address(const clickhouse_t *client);
+
+/* From now on this server of the address gets the requests; at first it is server 0. */
+void clickhouse_use(clickhouse_t *client, size_t server);
 
 /* Runs SQL outside of any database if IS_GLOBAL, else in the client's. */
 bool clickhouse_run(clickhouse_t *client, const char *sql, bool is_global);

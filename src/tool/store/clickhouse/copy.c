@@ -161,7 +161,7 @@ static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need
   if (good && need->most) digest_keep_largest(&d, need->most);
   if (good && need->builds) good = copy_frames_of(c, copy, &d);
   good = good && digest_insert(&d, copy) &&
-         copy_places(c, copy, &d.sites, "frame IN (SELECT site FROM stacks)");
+         copy_places(c, copy, &d.sites, "frame GLOBAL IN (SELECT site FROM stacks)");
   digest_free(&d);
   return good;
 }

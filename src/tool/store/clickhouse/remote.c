@@ -27,16 +27,37 @@ const char *remote_error(const clickhouse_t *client, const engine_t *local) {
 
 /* ---- tables ------------------------------------------------------------------------------- */
 
-bool remote_create(clickhouse_t *c) {
+static bool create_table(clickhouse_t *c, store_table_id_t table) {
   char sql[TABLES_SQL_MAX];
-  snprintf(sql, sizeof sql, "CREATE DATABASE IF NOT EXISTS %s", clickhouse_database(c));
-  if (!clickhouse_run(c, sql, true) || !clickhouse_check(c)) return false;
-  for (int i = 0; i < STORE_TOTALS; i++) {
-    tables_sql_create((store_table_id_t)i, sql);
-    if (!clickhouse_run(c, sql, false)) return false;
-  }
-  return true;
+  const address_t *address = clickhouse_address(c);
+  tables_sql_create(table, address, sql);
+  if (!clickhouse_run(c, sql, false)) return false;
+  if (!*address->cluster) return true;
+  tables_sql_distribute(table, address, sql);
+  return clickhouse_run(c, sql, false);
 }
+
+static bool create_on_server(clickhouse_t *c) {
+  char sql[TABLES_SQL_MAX];
+  snprintf(sql, sizeof sql, "CREATE DATABASE IF NOT EXISTS %s", clickhouse_address(c)->database);
+  bool good = clickhouse_run(c, sql, true) && clickhouse_check(c);
+  for (int i = 0; good && i < STORE_TOTALS; i++)
+    good = create_table(c, (store_table_id_t)i);
+  return good;
+}
+
+/* Calls WORK for each server, until it fails. */
+static bool on_each_server(clickhouse_t *c, bool (*work)(clickhouse_t *)) {
+  bool good = true;
+  for (size_t i = 0; good && i < clickhouse_address(c)->servers; i++) {
+    clickhouse_use(c, i);
+    good = work(c);
+  }
+  clickhouse_use(c, 0);
+  return good;
+}
+
+bool remote_create(clickhouse_t *c) { return on_each_server(c, create_on_server); }
 
 typedef struct asked {
   id_set_t asked, *had;
@@ -75,13 +96,19 @@ bool remote_which(clickhouse_t *c, const uint64_t *recordings, size_t count, id_
 }
 
 uint64_t remote_bytes(clickhouse_t *c) {
+  const address_t *address = clickhouse_address(c);
   char sql[TABLES_SQL_MAX];
-  int64_t bytes = 0;
+  int64_t bytes = 0, sum = 0;
   snprintf(sql, sizeof sql,
            "SELECT toInt64(sum(bytes_on_disk)) FROM system.parts WHERE active AND database = '%s'"
            " FORMAT RowBinary",
-           clickhouse_database(c));
-  return clickhouse_number(c, sql, &bytes) && bytes > 0 ? (uint64_t)bytes : 0;
+           address->database);
+  for (size_t i = 0; i < address->servers && bytes >= 0; i++, sum += bytes) {
+    clickhouse_use(c, i);
+    if (!clickhouse_number(c, sql, &bytes)) bytes = -1;
+  }
+  clickhouse_use(c, 0);
+  return bytes >= 0 ? (uint64_t)sum : 0;
 }
 
 /* ---- sending ------------------------------------------------------------------------------ */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Of a recording that two loaders sent at the same time, one session counts. */
-#define COMMITTED "session IN (SELECT min(session) FROM sessions GROUP BY recording)"
+#define COMMITTED "session GLOBAL IN (SELECT min(session) FROM sessions GROUP BY recording)"
 
 /* A name counts more than none, and a later one more than an earlier one. */
 #define LATEST_LABEL                                                                               \
@@ -51,16 +51,40 @@ static void put_columns(char *out, const store_table_t *table, bool with_types) 
         with_types ? types[table->columns[i].kind] : "");
 }
 
-void tables_sql_create(store_table_id_t id, char out[TABLES_SQL_MAX]) {
-  const store_table_t *table = &store_tables[id];
-  bool has_day = tables_is_fact(id) || id == STORE_SESSIONS;
-  *out = 0;
-  put(out, "CREATE TABLE IF NOT EXISTS %s (", table->name);
-  put_columns(out, table, true);
+bool tables_has_day(store_table_id_t id) { return tables_is_fact(id) || id == STORE_SESSIONS; }
+
+static void put_create(char *out, store_table_id_t id, const char *suffix) {
+  put(out, "CREATE TABLE IF NOT EXISTS %s%s (", store_tables[id].name, suffix);
+  put_columns(out, &store_tables[id], true);
   for (const char *const *extra = extras_of(id); *extra; extra++)
     put(out, ", %s Int64", *extra);
-  put(out, ") ENGINE = %s%s ORDER BY (%s)", has_day ? "MergeTree" : "ReplacingMergeTree",
-      has_day ? " PARTITION BY intDiv(day, 7)" : "", order_of(id));
+}
+
+const char *tables_suffix(const address_t *address) {
+  return *address->cluster ? TABLES_LOCAL : "";
+}
+
+void tables_sql_create(store_table_id_t id, const address_t *address, char out[TABLES_SQL_MAX]) {
+  *out = 0;
+  put_create(out, id, tables_suffix(address));
+  put(out, ") ENGINE = %s%s ORDER BY (%s)", tables_has_day(id) ? "MergeTree" : "ReplacingMergeTree",
+      tables_has_day(id) ? " PARTITION BY intDiv(day, 7)" : "", order_of(id));
+}
+
+/* The rows of a stack are on one shard, which adds them up; rows of equal keys too, so that one
+ * shard merges them. */
+static const char *shard_key(store_table_id_t id) {
+  return id == STORE_SESSIONS ? "recording"
+         : tables_is_fact(id) ? "stack"
+                              : store_tables[id].columns[0].name;
+}
+
+void tables_sql_distribute(store_table_id_t id, const address_t *address,
+                           char out[TABLES_SQL_MAX]) {
+  *out = 0;
+  put_create(out, id, "");
+  put(out, ") ENGINE = Distributed(%s, %s, %s%s, intHash64(%s))", address->cluster,
+      address->database, store_tables[id].name, TABLES_LOCAL, shard_key(id));
 }
 
 void tables_sql_insert(store_table_id_t id, char out[TABLES_SQL_MAX]) {
@@ -133,7 +157,7 @@ size_t tables_sql_select(store_table_id_t id, store_measure_t measure, const cha
         where);
   } else if (id == STORE_NAMES) {
     put(out,
-        "SELECT frame, depth, any(function), any(file), any(line) FROM names ALL INNER JOIN"
+        "SELECT frame, depth, any(function), any(file), any(line) FROM names GLOBAL ALL INNER JOIN"
         " (SELECT frame, max(version) AS version FROM names WHERE %s GROUP BY frame)"
         " USING (frame, version) GROUP BY frame, depth",
         where);
