@@ -25,7 +25,8 @@ def main():
         wall, cpu, events = store.fill(folder, server.url(), original, layouts, count)
         print(f"{count} recordings in {wall:.1f} s, {cpu:.1f} s of CPU time of the loader: {count / wall:.0f} recordings "
               f"a second, {count / cpu:.0f} a second of CPU time; {events} events")
-        for words in store.QUERIES[:4]:
+        store.symbolize(folder / "debug", server.url(), original)
+        for words in store.QUERIES[:7]:
             took = min(store.timed("query", "--to", server.url(), *words)[0] for _ in range(3))
             print(f"query {' '.join(words)}: {took:.3f} s")
 

@@ -22,12 +22,14 @@
 
 #define PLACE                                                                                      \
   "printf('%016x', sums.stack) AS stack,"                                                          \
-  " coalesce(places.function || CASE WHEN file = '' THEN '' ELSE ' (' || replace(file,"            \
-  " rtrim(file, replace(file, '/', '')), '') || ':' || line || ')' END, '[no stack]') AS "         \
-  "function "
+  " coalesce(" STORE_FUNCTION " || CASE WHEN coalesce(n.file, '') = '' THEN '' ELSE ' (' ||"       \
+  " replace(n.file, rtrim(n.file, replace(n.file, '/', '')), '') || ':' || n.line || ')' END,"     \
+  " '[no stack]') AS function "
 
+/* Not the view `places`: SQLite would make it of all frames first. */
 #define SITE                                                                                       \
-  " JOIN stacks ON stacks.stack = sums.stack LEFT JOIN places ON places.frame = stacks.site"
+  " JOIN stacks ON stacks.stack = sums.stack LEFT JOIN frames f ON f.frame = "                     \
+  "stacks.site" STORE_NAMED
 
 /* The first ?3 rows of each build are those with a small rank, by the order KEYS. */
 #define RANK(keys) "row_number() OVER (PARTITION BY build ORDER BY " keys ") AS rank"
@@ -97,9 +99,9 @@ const query_t queries[] = {
      " max(o.k) AS last, o.program AS program, min(stack) AS stack FROM totals JOIN stacks"
      " USING (stack) JOIN causes USING (cause) JOIN ordered o USING (build)"
      " WHERE measure = ?1 AND ?2 = '' GROUP BY o.program, causes.name, category, signature) "
-     "SELECT sums.program, cause, signal, crashes, builds, f.name AS first_build,"
+     "SELECT sums.program, cause, signal, crashes, builds, b.name AS first_build,"
      " l.name AS last_build, " PLACE "FROM sums"
-     " JOIN ordered f ON f.program = sums.program AND f.k = first"
+     " JOIN ordered b ON b.program = sums.program AND b.k = first"
      " JOIN ordered l ON l.program = sums.program AND l.k = last" SITE
      " ORDER BY crashes DESC, cause, stack LIMIT ?3",
      READS(crashes), NULL},

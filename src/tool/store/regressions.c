@@ -238,8 +238,8 @@ static int by_change(const void *left, const void *right) {
 
 static bool add_place(engine_t *engine, int64_t stack, answer_t *out) {
   static const char sql[] =
-      "SELECT printf('%016x', stack), coalesce(function, '[no stack]') FROM stacks"
-      " LEFT JOIN places ON frame = site WHERE stack = ?";
+      "SELECT printf('%016x', stack), coalesce(" STORE_FUNCTION ", '[no stack]') FROM stacks"
+      " LEFT JOIN frames f ON f.frame = site" STORE_NAMED " WHERE stack = ?";
   const store_value_t id = store_integer(stack);
   engine_rows_t *rows = engine_query(engine, sql, &id, 1);
   bool good = rows && engine_step(rows) > 0;

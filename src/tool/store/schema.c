@@ -78,11 +78,8 @@ const store_measure_info_t store_measures[STORE_MEASURES] = {
 
 const char store_sql_views[] =
     "CREATE VIEW IF NOT EXISTS places AS SELECT f.frame AS frame, i.name AS module,"
-    " coalesce(n.function, CASE WHEN f.image = 0 THEN '[unnamed code]'"
-    " ELSE i.name || printf('+0x%x', f.offset) END) AS function,"
-    " coalesce(n.file, '') AS file, coalesce(n.line, 0) AS line"
-    " FROM frames f LEFT JOIN images i USING (image)"
-    " LEFT JOIN names n ON n.frame = f.frame AND n.depth = 0;";
+    " " STORE_FUNCTION " AS function,"
+    " coalesce(n.file, '') AS file, coalesce(n.line, 0) AS line FROM frames f" STORE_NAMED ";";
 
 store_value_t store_text(const char *text) {
   return (store_value_t){.kind = STORE_TEXT, .bytes = text, .size = strlen(text)};

@@ -129,6 +129,14 @@ void store_sql_insert(const store_table_t *table, char out[STORE_SQL_MAX]);
 /* Writes the statement that adds the facts of MEASURE of the sessions ?1 to ?2 to `totals`. */
 void store_sql_add_totals(store_measure_t measure, char out[STORE_SQL_MAX]);
 
+/* What a frame f is called, of the image i, with the name n or none; and the tables of these. */
+#define STORE_FUNCTION                                                                             \
+  "coalesce(n.function, CASE WHEN f.image = 0 THEN '[unnamed code]'"                               \
+  " ELSE i.name || printf('+0x%x', f.offset) END)"
+#define STORE_NAMED                                                                                \
+  " LEFT JOIN images i ON i.image = f.image LEFT JOIN names n ON n.frame = f.frame AND n.depth = " \
+  "0"
+
 /* Views for people: a line for each frame. */
 extern const char store_sql_views[];
 
