@@ -11,7 +11,7 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const MOST_BYTES = 400000;
-const MARKS = ["<!--sonde:title-->", "<!--sonde:text-->", "<!--sonde:data-->", "<!--sonde:old-->"];
+const MARKS = ["title", "text", "answer", "data", "old"].map((name) => `<!--sonde:${name}-->`);
 
 async function bundle(entry) {
   const result = await build({

@@ -258,8 +258,11 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-export async function readData(base64: string): Promise<Data> {
+export async function unpack(base64: string) {
   const stream = new Blob([bytesOf(base64)]).stream();
-  const raw = await new Response(stream.pipeThrough(new DecompressionStream("gzip"))).json();
-  return new Data(expand(raw));
+  return new Response(stream.pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+export async function readData(base64: string): Promise<Data> {
+  return new Data(expand(await unpack(base64)));
 }

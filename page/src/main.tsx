@@ -3,7 +3,8 @@
 // Reads the data and replaces the text of the page. If that fails, the text stays.
 import { render } from "preact";
 import { App } from "./app";
-import { readData } from "./data";
+import { readData, unpack } from "./data";
+import { Answer } from "./view_answer";
 
 async function start() {
   const app = document.getElementById("app")!;
@@ -11,6 +12,14 @@ async function start() {
   const packedOld = document.getElementById("old")!.textContent!.trim();
   const facts = document.querySelector("#text .facts")?.textContent ?? "";
   const licences = document.querySelector<HTMLTemplateElement>("#licences")!.content.textContent!;
+  const packedAnswer = document.getElementById("answer")!.textContent!.trim();
+  if (packedAnswer) {
+    const answer = await unpack(packedAnswer);
+    app.textContent = "";
+    render(<Answer data={answer} />, app);
+    document.documentElement.dataset.ready = "yes";
+    return;
+  }
   if (!packed) return;
   const data = await readData(packed);
   const old = packedOld ? await readData(packedOld) : undefined;

@@ -48,6 +48,7 @@ async function rows(page) {
 // ---- the checks --------------------------------------------------------------------------------
 
 const checks = {
+  answer,
   /** The figures of a whole recording. */
   async figures(page) {
     if (report.sample?.samples) await cpuFigures(page);
@@ -319,6 +320,29 @@ async function memoryFigures(page) {
   for (const f of malloc.functions)
     if (f.peak.bytes)
       equal(shown.get(f.function), f.peak.blocks, `blocks of ${f.function} at the peak`);
+}
+
+/** The page of an answer: REPORT is what `sonde query --json` prints. */
+async function answer(page) {
+  const count = async () => number(await page.textContent("#answer-count"));
+  const body = () => page.$$eval(".table tbody tr:not(.detail)", (all) => all.length);
+  equal(await count(), report.rows.length, "rows of the answer");
+  equal(await body(), Math.min(100, report.rows.length), "rows of the table");
+  await page.click(".table tbody .open >> nth=0");
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    await axe(page, `answer, ${colorScheme}`);
+  }
+  const frames = await page.$$eval(".detail .stack code", (all) => all.map((c) => c.textContent));
+  check(frames.includes(report.rows[0].function.split(" (")[0]), `frames: ${frames}`);
+  const wanted = report.rows[0].stack;
+  await page.fill('input[type="search"]', wanted);
+  equal(await count(), report.rows.filter((r) => r.stack === wanted).length, "rows with a stack");
+  await page.fill('input[type="search"]', "");
+  await page.click('.table th button:text-is("growth bytes")');
+  const shown = await page.$$eval(".table tbody tr", (all) => all[0].textContent);
+  const most = report.rows.reduce((a, b) => (b.growth_bytes > a.growth_bytes ? b : a));
+  check(shown.includes(most.stack), `the first row is ${shown}`);
 }
 
 async function resourceFigures(page) {

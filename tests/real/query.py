@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: MIT
 """`sonde query`: answers about two builds of a program of which it is known what changed, in text, JSON and CSV;
 equal builds have no regressions; the database stays as it is."""
+import base64
 import csv
+import gzip
 import io
 import json
 import os
+import re
 import resource
 import sqlite3
 import subprocess
@@ -159,6 +162,35 @@ def the_forms_agree_and_text_fits_the_screen():
     assert max(map(len, wide.splitlines())) <= 80, wide
 
 
+def _page(*words, status=0):
+    """What the page of an answer has: its text, and the data that its program reads."""
+    path = fresh(".html")
+    done = try_sonde("query", "--to", _url(), *words, "--html", path)
+    assert (done.returncode, done.stdout) == (status, path + "\n") and os.stat(path).st_mode & 0o77 == 0, done
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    packed = re.search(r'id="answer">([^<]*)<', text)[1]
+    return text, json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
+def a_page_has_the_rows_and_the_frames_of_their_stacks():
+    for words, status in (["leaks"], 0), (["regressions", "1.0", "2.0"], 1), (["builds"], 0):
+        text, data = _page(*words, status=status)
+        names = [column["name"] for column in data["columns"]]
+        rows = json.loads(try_sonde("query", "--json", "--to", _url(), *words).stdout)["rows"]
+        assert [dict(zip(names, row)) for row in data["rows"]] == rows != [], data
+        assert f"<h1>{' '.join(words)}</h1>" in text and all(row.get("build", "")[:3] in text for row in rows)
+        for row in rows:
+            if "stack" in row:
+                frames = data["stacks"][row["stack"]]
+                assert row["function"].split(" (")[0] in [frame["function"] for frame in frames], (row, frames)
+    leak = _ask("leaks", "2.0", "--top", "1")[0]["stack"]
+    _, data = _page("stack", leak)
+    assert list(data["stacks"]) == [leak] and len(data["rows"]) == len(_ask("stack", leak)), data
+    _, data = _page("--sql", "SELECT 1 AS one, NULL AS absent, '</script>' AS mark")
+    assert data["rows"] == [[1, None, "</script>"]], data
+
+
 def sql_answers_the_rest_and_changes_nothing():
     rows = _ask_sql("SELECT count(*) AS n, 0.5 AS half, NULL AS no, 'a,\"b' AS text FROM sessions")
     assert rows == [{"n": 3 * SESSIONS, "half": 0.5, "no": None, "text": 'a,"b'}], rows
@@ -201,7 +233,7 @@ def _ask_sql(sql):
 
 def wrong_use_is_one_line():
     for words in ([], ["nothing"], ["regressions", "1.0"], ["regressions", "1.0", "9.9"], ["leaks", "9.9"], ["stack"],
-                  ["stack", "zebra"], ["stack", "0123"], ["builds", "1.0"], ["--json", "--csv", "builds"],
+                  ["stack", "zebra"], ["stack", "0123"], ["builds", "1.0"], ["--json", "--csv", "builds"], ["--html", "x", "--json", "builds"],
                   ["--top", "0", "leaks"]):
         done = try_sonde("query", "--to", _url(), *words)
         assert done.returncode == 2 and done.stdout == "" and len(done.stderr.splitlines()) <= 2, (words, done)

@@ -157,6 +157,16 @@ def changes():
     drive(page, told, "changes")
 
 
+def of_an_answer():
+    """The page of `sonde query`; its rows are checked in query.py."""
+    store, packed, page, told = fresh(".sqlite"), fresh(), fresh(".html"), fresh(".json")
+    sonde("pack", "--names", "-o", packed, recorded())
+    sonde("store", "--to", f"sqlite:{store}", "--build", "1", packed)
+    sonde("query", "--to", f"sqlite:{store}", "leaks", "--html", page)
+    pathlib.Path(told).write_text(sonde("query", "--to", f"sqlite:{store}", "--json", "leaks"))
+    drive(page, told, "answer")
+
+
 def refusals():
     """Wrong use is one line and exit 2."""
     for arguments in (), ("a", "b", "c"), ("/dev/null",), ("/nonexistent",):
@@ -198,5 +208,5 @@ def built():
 
 
 built()
-run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, changes, refusals,
+run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, changes, of_an_answer, refusals,
            without_display])

@@ -246,7 +246,7 @@ void answer_print_text(const answer_t *a, unsigned width, FILE *out) {
   free(widths);
 }
 
-static json_object *cell_json(const answer_cell_t *c) {
+json_object *answer_cell_json(const answer_cell_t *c) {
   if (c->unit == ANSWER_NULL) return NULL;
   if (c->unit == ANSWER_TEXT) return json_new_text(c->text);
   return c->is_integer ? json_object_new_int64(c->integer) : json_object_new_double(c->number);
@@ -257,7 +257,7 @@ void answer_print_json(const answer_t *a, const char *name, uint64_t before, FIL
   for (size_t row = 0; row < answer_rows(a); row++) {
     json_object *object = json_new_object();
     for (size_t i = 0; i < a->columns.count; i++)
-      json_object_object_add(object, a->columns.items[i], cell_json(answer_at(a, row, i)));
+      json_object_object_add(object, a->columns.items[i], answer_cell_json(answer_at(a, row, i)));
     fprintf(out, "%s%s", before || row ? "," : "", json_print(object, JSON_STYLE));
     json_object_put(object);
   }

@@ -55,6 +55,9 @@ bool answer_run_parts(engine_t *engine, const char *sql,
                       bool (*part)(const answer_t *answer, uint64_t before, void *context),
                       void *context);
 
+/* The value as JSON, which the caller owns; NULL: null. */
+struct json_object *answer_cell_json(const answer_cell_t *cell);
+
 /* Prints a table, with the stack and the function of each row on a second line. WIDTH columns limit
  * names of functions; 0: nothing does. */
 void answer_print_text(const answer_t *answer, unsigned width, FILE *out);

@@ -4,14 +4,17 @@
  */
 #include <string.h>
 
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/verbs.h"
+#include "report/exports/page/document.h"
+#include "cli/many/answer_page.h"
 #include "store/queries.h"
 #include "store/regressions.h"
 #include "store/store.h"
 
 enum { COLUMNS_DEFAULT = 100 };
-enum { KEY_TO = CLI_LONG_ONLY, KEY_SQL, KEY_TOP, KEY_ALL, KEY_JSON, KEY_CSV };
+enum { KEY_TO = CLI_LONG_ONLY, KEY_SQL, KEY_TOP, KEY_ALL, KEY_JSON, KEY_CSV, KEY_HTML };
 
 static const cli_option_t options[] = {
     {KEY_TO, "to", "URL", "the store (default: as for 'sonde store')"},
@@ -20,6 +23,7 @@ static const cli_option_t options[] = {
     {KEY_SQL, "sql", "SELECT", "run this statement instead; docs/store.md describes the tables"},
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     {KEY_CSV, "csv", NULL, "print comma-separated values"},
+    {KEY_HTML, "html", "FILE", "write a page for the browser, with the frames of each stack"},
     {0}};
 
 static const cli_usage_t usage = {
@@ -41,11 +45,12 @@ static const cli_usage_t usage = {
     .options = options,
     .examples = {{"sonde query stalls", "the longest stalls of each build"},
                  {"sonde query leaks 1.4.2", "what build 1.4.2 never freed, and what it adds"},
+                 {"sonde query leaks --html leaks.html", "the same as a page"},
                  {"sonde query --json regressions 1.4.1 1.4.2", "a gate for a release"},
                  {"sonde query --sql 'SELECT count(*) FROM sessions'", "any other question"}}};
 
 typedef struct request {
-  const char *url, *sql;
+  const char *url, *sql, *page;
   char **words;
   int word_count;
   uint64_t top;
@@ -71,9 +76,32 @@ static void print_part(const request_t *q, const char *name, const answer_t *ans
     answer_print_text(answer, columns(), stdout);
 }
 
-static void print_answer(const request_t *q, const char *name, const answer_t *answer) {
+static int write_page(const request_t *q, const char *name, store_t *store,
+                      const answer_t *answer) {
+  char title[1024] = "";
+  output_t output;
+  for (int i = 0; i < q->word_count; i++)
+    snprintf(title + strlen(title), sizeof title - strlen(title), "%s%s", i ? " " : "",
+             q->words[i]);
+  const answer_page_t page = {.title = q->sql ? q->sql : title,
+                              .store = store_path(store),
+                              .stack = !strcmp(name, "stack") ? q->words[1] : NULL};
+  FILE *out = output_open_stream(&output, q->page, false, 0600);
+  if (!out) return CLI_FAILED;
+  int status = answer_write_page(answer, &page, store_engine(store), out) < 0
+                   ? message_fail("the page cannot be made: out of memory")
+                   : CLI_DONE;
+  status = output_close_stream(&output, out, status);
+  if (status == CLI_DONE) printf("%s\n", q->page);
+  return status;
+}
+
+static int print_answer(const request_t *q, const char *name, store_t *store,
+                        const answer_t *answer) {
+  if (q->page) return write_page(q, name, store, answer);
   print_part(q, name, answer, 0);
   if (q->json) answer_print_json_end(stdout);
+  return CLI_DONE;
 }
 
 static int failed(store_t *store) {
@@ -105,7 +133,8 @@ static int regressions(const request_t *q, store_t *store, answer_t *answer) {
     return message_fail("'%s' and '%s' are the same build", q->words[1], q->words[2]);
   if (!regressions_find(store_engine(store), builds[0], builds[1], q->all, answer, &found))
     return failed(store);
-  print_answer(q, "regressions", answer);
+  int status = print_answer(q, "regressions", store, answer);
+  if (status != CLI_DONE) return status;
   if (found.nameless) note_nameless(q, &found);
   return found.certain ? CLI_FINDING : found.nameless > found.compared ? CLI_FAILED : CLI_DONE;
 }
@@ -120,7 +149,7 @@ static int stack_history(const request_t *q, store_t *store) {
     answer_free(&frames);
     return message_fail("'%s' has no stack '%s'", store_path(store), q->words[1]);
   }
-  if (good && !q->json && !q->csv) {
+  if (good && !q->json && !q->csv && !q->page) {
     answer_print_text(&frames, 0, stdout);
     putchar('\n');
   }
@@ -138,8 +167,7 @@ static int ready(const request_t *q, store_t *store, const query_t *query, answe
   }
   if (!query_run(query, store_engine(store), argument, q->all ? INT64_MAX : q->top, answer))
     return failed(store);
-  print_answer(q, query->name, answer);
-  return CLI_DONE;
+  return print_answer(q, query->name, store, answer);
 }
 
 /* Ends the query when nobody reads its answer. */
@@ -148,10 +176,14 @@ static bool print_rows(const answer_t *answer, uint64_t before, void *request) {
   return fflush(stdout) == 0;
 }
 
-static int run_sql(request_t *q, store_t *store) {
-  if (!engine_set_read_only(store_engine(store)) ||
-      !answer_run_parts(store_engine(store), q->sql, print_rows, q))
-    return failed(store);
+static int run_sql(request_t *q, store_t *store, answer_t *answer) {
+  engine_t *engine = store_engine(store);
+  if (!engine_set_read_only(engine)) return failed(store);
+  if (q->page) {
+    if (!answer_run(answer, engine, q->sql, NULL, 0)) return failed(store);
+    return write_page(q, "sql", store, answer);
+  }
+  if (!answer_run_parts(engine, q->sql, print_rows, q)) return failed(store);
   if (q->json) answer_print_json_end(stdout);
   return CLI_DONE;
 }
@@ -163,6 +195,7 @@ static copy_need_t need_of(const request_t *q, const query_t *query) {
                        .is_whole = q->sql != NULL,
                        .stack = is_history ? query_stack(q->words[1]) : 0,
                        .most = query && query->is_ranked && !q->all ? q->top : 0,
+                       .with_frames = q->page != NULL,
                        .builds = is_comparison ? (const char *const *)&q->words[1] : NULL};
 }
 
@@ -172,7 +205,7 @@ static int run(request_t *q, const query_t *query) {
   const copy_need_t need = need_of(q, query);
   store_t *store = store_open(q->url, &need, error, sizeof error);
   if (!store) return message_fail("%s", error);
-  int status = q->sql  ? run_sql(q, store)
+  int status = q->sql  ? run_sql(q, store, &answer)
                : query ? ready(q, store, query, &answer)
                        : regressions(q, store, &answer);
   answer_free(&answer);
@@ -207,6 +240,7 @@ int verb_query(int argc, char **argv) {
     case KEY_ALL: request.all = true; break;
     case KEY_JSON: request.json = true; break;
     case KEY_CSV: request.csv = true; break;
+    case KEY_HTML: request.page = parser.value; break;
     case KEY_TOP:
       if (!parse_number(parser.value, 1, 100000000, &top))
         return cli_wrong_use(&usage, "--top takes a number from 1 up");
@@ -214,8 +248,10 @@ int verb_query(int argc, char **argv) {
       break;
     }
   if (key < 0) return parser.status;
-  if (request.json && request.csv)
-    return cli_wrong_use(&usage, "--json and --csv exclude each other");
+  if (request.json + request.csv + (request.page != NULL) > 1)
+    return cli_wrong_use(&usage, "--json, --csv and --html exclude each other");
+  if (request.page && !page_is_built())
+    return message_fail("this sonde was built without the page; --json and --csv have the rows");
   request.words = parser.rest;
   request.word_count = parser.rest_count;
   const query_t *query = NULL;

@@ -150,6 +150,22 @@ static bool copy_frames_of(clickhouse_t *c, engine_t *copy, const digest_t *d) {
   return good;
 }
 
+/* The frames of the stacks of the sums, which are then sites too: their names are copied. */
+static bool copy_shown_frames(clickhouse_t *c, engine_t *copy, digest_t *d) {
+  char list[IN_MAX];
+  id_set_t shown = {0};
+  const filling_t stacks = {.copy = copy, .table = STORE_STACKS, .only = &shown};
+  bool good = true;
+  for (size_t i = 0; good && i < d->sums.count; i++)
+    good = id_set_add(&shown, (uint64_t)d->sums.items[i].stack) >= 0;
+  good = good && fill_some(c, &stacks, one_of("stack", &shown, list));
+  for (size_t i = 0; good && i < shown.ids.count; i++)
+    good = set_signature(copy, d, shown.ids.items[i]) &&
+           query_each_frame(copy, shown.ids.items[i], add_frame, &d->sites);
+  id_set_free(&shown);
+  return good;
+}
+
 static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need) {
   char where[128];
   digest_t d = {.by_stack = need->builds != NULL};
@@ -160,8 +176,10 @@ static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need
               read_totals(c, need->measures, need->builds ? where : NULL, digest_add_total, &d);
   if (good && need->most) digest_keep_largest(&d, need->most);
   if (good && need->builds) good = copy_frames_of(c, copy, &d);
+  if (good && need->with_frames && !need->builds) good = copy_shown_frames(c, copy, &d);
   good = good && digest_insert(&d, copy) &&
-         copy_places(c, copy, &d.sites, "frame GLOBAL IN (SELECT site FROM stacks)");
+         copy_places(c, copy, &d.sites,
+                     need->with_frames ? NULL : "frame GLOBAL IN (SELECT site FROM stacks)");
   digest_free(&d);
   return good;
 }

@@ -15,6 +15,7 @@ typedef struct copy_need {
   bool is_whole;             /* all of them, and all rows of all tables but the facts */
   uint64_t most;             /* of the largest sums of each build so many; 0: all */
   const char *const *builds; /* the totals and frames of these two alone; NULL: of all */
+  bool with_frames;          /* of the stacks of the sums that are kept */
   uint64_t stack;            /* the totals of stacks with its signature, and its frames; 0: none */
 } copy_need_t;
 

@@ -13,10 +13,11 @@
 #include "report/json.h"
 #include "sonde/status.h"
 
-#define TITLE_MARK "<!--sonde:title-->"
-#define TEXT_MARK  "<!--sonde:text-->"
-#define DATA_MARK  "<!--sonde:data-->"
-#define OLD_MARK   "<!--sonde:old-->"
+#define TITLE_MARK  "<!--sonde:title-->"
+#define TEXT_MARK   "<!--sonde:text-->"
+#define ANSWER_MARK "<!--sonde:answer-->"
+#define DATA_MARK   "<!--sonde:data-->"
+#define OLD_MARK    "<!--sonde:old-->"
 
 /* Rows of the table of functions in the text. */
 enum { TEXT_FUNCTIONS = 50 };
@@ -159,16 +160,29 @@ static int write_text(const page_source_t *s, FILE *out) {
 
 /* ---- the page ----------------------------------------------------------------------------- */
 
-static int write_data(const page_source_t *s, FILE *out) {
+/* Compresses what PUT writes. */
+static int write_packed(bool (*put)(const void *what, page_stream_t *out), const void *what,
+                        FILE *out) {
   page_stream_t *stream = malloc(sizeof *stream);
   if (!stream || !page_stream_start(stream, out, true)) {
     free(stream);
     return SONDE_ENOMEM;
   }
-  bool good = page_data_write(s, stream);
+  bool good = put(what, stream);
   good = page_stream_end(stream) && good;
   free(stream);
   return good ? 0 : SONDE_ENOMEM;
+}
+
+static bool put_data(const void *source, page_stream_t *out) {
+  return page_data_write(source, out);
+}
+
+static int write_data(const page_source_t *s, FILE *out) { return write_packed(put_data, s, out); }
+
+static bool put_text(const void *text, page_stream_t *out) {
+  page_put(out, text);
+  return true;
 }
 
 /* Writes the template up to MARK. Returns the text behind MARK. */
@@ -184,10 +198,28 @@ int page_write(const page_source_t *s, const page_source_t *old, FILE *out) {
   text_member(s->sections, "exe", out);
   rest = write_up_to(rest, TEXT_MARK, out);
   int status = write_text(s, out);
+  rest = write_up_to(rest, ANSWER_MARK, out);
   rest = write_up_to(rest, DATA_MARK, out);
   if (status == 0) status = write_data(s, out);
   rest = write_up_to(rest, OLD_MARK, out);
   if (status == 0 && old) status = write_data(old, out);
+  fputs(rest, out);
+  return status;
+}
+
+int page_write_answer(const char *title, const char *text, json_object *data, FILE *out) {
+  const char *rest = write_up_to(page_template, TITLE_MARK, out);
+  page_html(title, out);
+  rest = write_up_to(rest, TEXT_MARK, out);
+  fputs("<h1>", out);
+  page_html(title, out);
+  fputs("</h1><pre class=\"facts\">", out);
+  page_html(text, out);
+  fputs("</pre>", out);
+  rest = write_up_to(rest, ANSWER_MARK, out);
+  int status = write_packed(put_text, json_print(data, JSON_STYLE), out);
+  rest = write_up_to(rest, DATA_MARK, out);
+  rest = write_up_to(rest, OLD_MARK, out);
   fputs(rest, out);
   return status;
 }

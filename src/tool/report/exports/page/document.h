@@ -15,6 +15,10 @@ bool page_is_built(void);
  * of OUT are its own. */
 int page_write(const page_source_t *source, const page_source_t *old, FILE *out);
 
+/* The page of an answer of a store (page/src/view_answer.tsx), with TEXT for readers without
+ * scripts. 0 or SONDE_ENOMEM. */
+int page_write_answer(const char *title, const char *text, json_object *data, FILE *out);
+
 /* Writes TEXT, of which control characters and bytes that are not UTF-8 become U+FFFD. */
 void page_html(const char *text, FILE *out);
 
