@@ -6,9 +6,9 @@
 
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/many/answer_page.h"
 #include "cli/verbs.h"
 #include "report/exports/page/document.h"
-#include "cli/many/answer_page.h"
 #include "store/queries.h"
 #include "store/regressions.h"
 #include "store/store.h"
