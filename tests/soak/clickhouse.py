@@ -4,9 +4,12 @@
 loaders and servers were killed, two loaders sent the same recordings, and the server was down.
 
 usage: clickhouse.py [CASE…]   KILLS=100 sets the number of kills"""
+import base64
+import gzip
 import json
 import os
 import random
+import re
 import sqlite3
 import subprocess
 
@@ -102,6 +105,13 @@ def _compare(folder, url):
     assert done.returncode == 2 and "no such table" in done.stderr, done
 
 
+def _page(folder, url, *words):
+    """The data of the page of an answer."""
+    sonde("query", "--to", url, *words, "--html", folder / "page.html")
+    packed = re.search(r'id="answer">([^<]*)<', (folder / "page.html").read_text())[1]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
+
+
 def answers_are_those_of_sqlite(folder):
     with Server(folder) as server:
         _compare(folder, server.url())
@@ -121,6 +131,8 @@ def answers_of_two_shards_are_those_of_sqlite(folder):
         rows = [json.loads(sonde("query", "--json", "--to", url, "leaks", "--all"))["rows"]
                 for url in (pair.url(), f"sqlite:{folder}/s.sqlite")]
         assert _equal(*rows) and any("leak " in row["function"] for row in rows[0]), rows[0][:3]
+        pages = [_page(folder, url, "leaks", "--all") for url in (pair.url(), f"sqlite:{folder}/s.sqlite")]
+        assert pages[0]["stacks"] == pages[1]["stacks"] != {} and _equal(pages[0]["rows"], pages[1]["rows"]), pages
         size = json.loads(sonde("store", "--json", "--to", pair.url(), folder / "a" / "0.sonde",
                                 env=_environment(folder)))
         assert size["present"] == 1 and size["size_bytes"] > 0, size
