@@ -23,6 +23,9 @@
 /* After ATTACH_STOP, when no other thread is in the agent's image: the agent unmaps its memory. The
  * command then unmaps the image. */
 #define ATTACH_RELEASE UINT64_C(3)
+/* While the command has stopped all other threads: the agent copies the process for a search for
+ * leaks (record/leaks.h). */
+#define ATTACH_COPY UINT64_C(4)
 
 /* Values of `state`; 0 before the thread starts. */
 #define ATTACH_RUNNING 1u

@@ -17,6 +17,10 @@
  *   DONE       the copy has stored the results and exits
  *   FAILED     with `error`: a SONDE_E…, or LEAKS_ERRNO minus an errno
  *
+ * In a program with an attached agent, a tracer stops the threads before it runs the agent, which
+ * then enters STOPPED. The tracer has written the threads. Their vector registers are behind the
+ * head: `vectors` is an offset there, until the program replaces it.
+ *
  * At the end of a program, the recorder has created the exchange when the program started, and
  * sends no request. The recorder is the requester, too. It stores the blocks after the end.
  */
@@ -28,6 +32,7 @@
 #define LEAKS_MAGIC     UINT64_C(0x31736b61656c6e73) /* "snleaks1" */
 #define LEAKS_ERRNO     (-1000)
 #define LEAKS_THREADS   4096u
+#define LEAKS_TRIES     40u /* to find no thread inside a realloc */
 #define LEAKS_REGISTERS 33u
 #define LEAKS_SP        255u  /* the register number of the stack pointer */
 #define LEAKS_REFERRERS 4096u /* maximum in one result */
@@ -108,6 +113,7 @@ typedef struct leaks_exchange {
   uint64_t magic, size; /* of the whole mapping */
   uint32_t state;       /* LEAKS_…; a futex that processes share */
   int32_t error;
+  /* recorder_pid is 0 if the program cannot see the recorder (pid_namespaces(7)) */
   uint32_t recorder_pid, requester_pid, copy_pid;
   uint32_t tries; /* attempts to stop all threads at points where they can be copied */
   uint64_t time;  /* shifted ticks of the copy */

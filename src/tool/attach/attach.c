@@ -16,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/attach_block.h"
@@ -322,6 +323,27 @@ bool attach_unload(attach_t *attach, unsigned wait_ms, problem_t *problem) {
   if (!attach->shared->base) return true;
   return trace(attach, scan, &wait_ms, problem) && release(attach, problem) &&
          trace(attach, unmap, NULL, problem);
+}
+
+/* ---- children ----------------------------------------------------------------------------- */
+
+static bool reap(attach_t *attach, const void *argument, problem_t *problem) {
+  const pid_t *pid = argument;
+  borrowed_t borrowed;
+  uint64_t pause_ns;
+  borrow_call_t call = {.call = {SYS_wait4, {(uint64_t)*pid, 0, __WALL | WNOHANG, 0, 0, 0}},
+                        .code = attach->code,
+                        .frame = borrow_place(attach)};
+  if (!borrow_thread(attach, &borrowed, problem)) return false;
+  int64_t result = borrow_call(attach, &borrowed, &call, &pause_ns);
+  if (result == *pid || result == -ECHILD) return true;
+  problem_set(problem, "process %d cannot reap its child %d: %s", attach->pid, (int)*pid,
+              result ? strerror((int)-result) : "it has not ended");
+  return false;
+}
+
+bool attach_reap(attach_t *attach, pid_t pid, problem_t *problem) {
+  return trace(attach, reap, &pid, problem);
 }
 
 bool attach_image(const attach_t *attach, uint64_t *start, uint64_t *size) {

@@ -63,6 +63,10 @@ bool attach_run(attach_t *attach, uint64_t request, const char *settings, unsign
  * again. */
 bool attach_unload(attach_t *attach, unsigned wait_ms, problem_t *problem);
 
+/* Lets a thread of the program reap the child PID of the program, if it has ended. PID is of the
+ * program's pid namespace. */
+bool attach_reap(attach_t *attach, pid_t pid, problem_t *problem);
+
 /* Where the object is in the program: headers to the end of .bss. False if it is not loaded. */
 bool attach_image(const attach_t *attach, uint64_t *start, uint64_t *size);
 

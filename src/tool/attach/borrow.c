@@ -18,7 +18,6 @@
 #include "attach/borrow.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -27,6 +26,7 @@
 #include <unistd.h>
 
 #include "attach/choose.h"
+#include "attach/tracer.h"
 #include "os/os.h"
 #include "target/stop.h"
 
@@ -73,13 +73,6 @@ static taken_t wait_for_interrupt(pid_t tid) {
     if (!resume(tid, PTRACE_CONT, held_back(status))) return TAKEN_NOT;
   }
   return TAKEN_LATE;
-}
-
-/* While a thread is stopped it waits for the tracer, so the tracer goes first on a busy machine. It
- * never computes for long then. */
-static void hurry(bool on) {
-  const struct sched_param first = {.sched_priority = 1}, usual = {.sched_priority = 0};
-  (void)sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, on ? &first : &usual);
 }
 
 /* ---- which thread ------------------------------------------------------------------------- */
@@ -139,9 +132,9 @@ taken_t borrow_one(attach_t *attach, borrowed_t *b) {
 }
 
 static taken_t take(attach_t *attach, borrowed_t *b) {
-  hurry(true);
+  tracer_hurry(true);
   taken_t taken = borrow_one(attach, b);
-  if (taken != TAKEN) hurry(false);
+  if (taken != TAKEN) tracer_hurry(false);
   return taken;
 }
 
@@ -276,6 +269,6 @@ int64_t borrow_call(attach_t *attach, borrowed_t *b, borrow_call_t *call, uint64
     result = cpu_result(&regs);
   give_back(b);
   *pause_ns = os_monotonic_ns() - b->begun_ns;
-  hurry(false);
+  tracer_hurry(false);
   return result;
 }

@@ -218,24 +218,44 @@ static bool explain_end(const attach_t *attach, const outcome_t *outcome, proble
   return true;
 }
 
+/* Runs the agent in its new thread TID, which is stopped with REGS. */
+static outcome_t run(attach_t *attach, pid_t tid, cpu_regs_t *regs, unsigned limit_ms) {
+  const uint32_t running = ATTACH_RUNNING;
+  outcome_t outcome = {.has_exited = false};
+  /* What the agent starts is not traced. */
+  (void)ptrace(PTRACE_SETOPTIONS, tid, NULL, NULL);
+  /* Until the agent says that it is done, no other command may call it (attach/place.c). */
+  (void)session_write(attach,
+                      attach->shared->base + attach->layout.block + offsetof(attach_block_t, state),
+                      &running, sizeof running);
+  start_thread(attach, regs);
+  (void)cpu_write_regs(tid, regs);
+  watch(tid, os_monotonic_ns() + limit_ms * UINT64_C(1000000), &outcome);
+  return outcome;
+}
+
+/* Runs it with what is to be done around that. False with PROBLEM if that could not begin. */
+static bool run_around(attach_t *attach, pid_t tid, cpu_regs_t *regs, unsigned limit_ms,
+                       outcome_t *outcome, problem_t *problem) {
+  const around_t *around = attach->around;
+  bool begun = !around || around->begin(attach, tid, problem);
+  if (begun) *outcome = run(attach, tid, regs, limit_ms);
+  if (around) around->end(attach);
+  if (!begun) (void)end_thread(attach, tid, true);
+  return begun;
+}
+
 bool runner_run(attach_t *attach, unsigned limit_ms, problem_t *problem) {
   int status;
   cpu_regs_t regs;
-  const uint32_t running = ATTACH_RUNNING;
-  outcome_t outcome = {.has_exited = false};
+  outcome_t outcome;
   pid_t tid = clone_thread(attach, problem);
   if (!tid) return false;
   if (stop_wait(tid, &status) <= 0 || !cpu_read_regs(tid, &regs)) {
     problem_set(problem, "process %d ended while it was attached to", attach->pid);
     return false;
   }
-  /* Until the agent says that it is done, no other command may call it (attach/place.c). */
-  (void)session_write(attach,
-                      attach->shared->base + attach->layout.block + offsetof(attach_block_t, state),
-                      &running, sizeof running);
-  start_thread(attach, &regs);
-  (void)cpu_write_regs(tid, &regs);
-  watch(tid, os_monotonic_ns() + limit_ms * UINT64_C(1000000), &outcome);
+  if (!run_around(attach, tid, &regs, limit_ms, &outcome, problem)) return false;
   if (!outcome.has_exited && !end_thread(attach, tid, outcome.fault != 0)) {
     attach->shared->is_broken = true;
     problem_set(problem, "the agent hangs in process %d, and its thread cannot be ended",

@@ -49,8 +49,17 @@ typedef struct shared {
   attach_pauses_t pauses;
 } shared_t;
 
+/* What the tracer does around a run of the agent, while the agent's thread OWN is stopped: END also
+ * if BEGIN fails. */
+typedef struct around {
+  bool (*begin)(struct attach *attach, pid_t own, problem_t *problem);
+  void (*end)(struct attach *attach);
+  void *context;
+} around_t;
+
 struct attach {
   pid_t pid;
+  const around_t *around; /* NULL: nothing */
   target_t *target;
   int memory_fd; /* /proc/PID/mem */
   int lock_fd;   /* one command at a time attaches */

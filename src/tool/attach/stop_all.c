@@ -78,7 +78,7 @@ static bool ask_new(stop_all_t *all, size_t *count, problem_t *problem) {
   }
   for (const struct dirent *entry; good && (entry = readdir(folder));) {
     pid_t tid = (pid_t)atoi(entry->d_name);
-    if (tid > 0 && !is_known(all, tid)) good = ask(all, tid, problem);
+    if (tid > 0 && tid != all->except && !is_known(all, tid)) good = ask(all, tid, problem);
   }
   closedir(folder);
   *count = all->threads.count - before;

@@ -16,9 +16,10 @@ typedef struct stopped_thread {
   cpu_regs_t regs;
 } stopped_thread_t;
 
-/* Zero it first. */
+/* Zero it first; `except` may be set. */
 typedef struct stop_all {
   pid_t pid;
+  pid_t except; /* a thread that the tracer has already; 0: none */
   ARRAY(stopped_thread_t) threads;
 } stop_all_t;
 

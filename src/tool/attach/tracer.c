@@ -3,6 +3,7 @@
 #include "attach/tracer.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -37,4 +38,9 @@ bool tracer_run(void (*step)(void *context), void *context) {
   while (waitpid(tracer, &status, 0) < 0 && errno == EINTR)
     continue;
   return true;
+}
+
+void tracer_hurry(bool on) {
+  const struct sched_param first = {.sched_priority = 1}, usual = {.sched_priority = 0};
+  (void)sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, on ? &first : &usual);
 }

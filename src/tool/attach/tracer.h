@@ -13,4 +13,8 @@
  * process can be started. */
 bool tracer_run(void (*step)(void *context), void *context);
 
+/* For the tracer: while a thread is stopped it waits for the tracer, so the tracer goes first on a
+ * busy machine. It never computes for long then. Without the right to do so, nothing changes. */
+void tracer_hurry(bool on);
+
 #endif

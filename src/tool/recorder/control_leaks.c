@@ -5,8 +5,12 @@
  * blocks while the program is paused. The client then uses the exchange until it sends `leaks=end`
  * or another client starts a search.
  *
- * The recorder signals the thread that the signal disturbs least: one that runs, or one blocked in
- * a call that the kernel restarts. Without such a thread, one call of the program returns EINTR.
+ * With an attached agent the recorder stops all threads instead, and no signal is sent
+ * (attach/copy.h). A thread saves the live blocks meanwhile.
+ *
+ * Otherwise the recorder signals the thread that the signal disturbs least: one that runs, or one
+ * blocked in a call that the kernel restarts. Without such a thread, one call of the program
+ * returns EINTR.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -22,6 +26,8 @@
 #include "base/message.h"
 #include "base/parse.h"
 #include "recorder/control.h"
+#include "recorder/monitor/monitor_thread.h"
+#include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/thread_file.h"
 #include "os/os.h"
 #include "record/leaks.h"
@@ -42,14 +48,19 @@ static struct {
   int fd; /* 0: none */
   leaks_exchange_t *map;
   pid_t copies[COPIES_MAX]; /* not yet reaped; 0: unused */
+  pid_t attached_copy;      /* what the program calls a copy of its own; 0: none */
 } exchange;
+
+/* Ends the waits of the program, the copy and the keeper. */
+static void fail_exchange(void) {
+  if (load_acquire(&exchange.map->state) >= LEAKS_READY) return;
+  store_release(&exchange.map->state, (uint32_t)LEAKS_FAILED);
+  (void)os_futex_wake_shared(&exchange.map->state, INT32_MAX);
+}
 
 static void end_exchange(void) {
   if (exchange.map) {
-    if (load_acquire(&exchange.map->state) < LEAKS_READY) {
-      store_release(&exchange.map->state, (uint32_t)LEAKS_FAILED);
-      (void)os_futex_wake_shared(&exchange.map->state, INT32_MAX);
-    }
+    fail_exchange();
     munmap(exchange.map, sizeof *exchange.map);
   }
   if (exchange.fd > 0) close(exchange.fd);
@@ -208,7 +219,43 @@ static bool refuse(FILE *reply, const char *text) {
   return false;
 }
 
-static bool copy(const control_t *c, FILE *reply) {
+/* ---- the copy ----------------------------------------------------------------------------- */
+
+typedef struct keeper {
+  control_t *control;
+  int kept; /* as of copy_live */
+} keeper_t;
+
+static void *keep(void *context) {
+  keeper_t *k = context;
+  k->kept = copy_live(k->control);
+  return NULL;
+}
+
+/* *KEPT: as of copy_live. False with a reason in REPLY. */
+static bool copy_attached(control_t *c, int *kept, FILE *reply) {
+  problem_t problem;
+  pthread_t thread;
+  keeper_t keeper = {.control = c, .kept = -1};
+  if (!monitor_thread_start(&thread, keep, &keeper)) return refuse(reply, "out of memory");
+  bool good = attached_copy(c, exchange.fd, &exchange.attached_copy, &problem);
+  if (!good) fail_exchange();
+  (void)pthread_join(thread, NULL);
+  *kept = keeper.kept;
+  return good || refuse(reply, problem.text);
+}
+
+static bool copy_signaled(const control_t *c, int *kept, FILE *reply) {
+  if (!signal_program(c))
+    return refuse(reply, "no thread of the program responded: all are stopped or block SIGURG, "
+                         "or the program handles SIGURG");
+  *kept = copy_live(c);
+  bool copied = wait_for(LEAKS_COPIED, TIMEOUT_NS) == LEAKS_COPIED;
+  if (exchange.map->copy_pid) add_copy((pid_t)exchange.map->copy_pid);
+  return copied;
+}
+
+static bool copy(control_t *c, FILE *reply) {
   recording_t *r = c->recording;
   uint32_t mode = load_relaxed(&r->control->mode);
   if (load_acquire(&r->control->stop_reason) || r->header.state != RECORD_OPEN)
@@ -217,12 +264,9 @@ static bool copy(const control_t *c, FILE *reply) {
     return refuse(reply, "not all blocks are recorded; start the program with 'sonde record "
                          "--malloc=live' or --malloc=all");
   if (!begin_exchange(c)) return refuse(reply, "out of memory");
-  if (!signal_program(c))
-    return refuse(reply, "no thread of the program responded: all are stopped or block SIGURG, "
-                         "or the program handles SIGURG");
-  int kept = copy_live(c);
-  bool copied = wait_for(LEAKS_COPIED, TIMEOUT_NS) == LEAKS_COPIED;
-  if (exchange.map->copy_pid) add_copy((pid_t)exchange.map->copy_pid);
+  int kept = -1;
+  bool copied = c->is_attached ? copy_attached(c, &kept, reply) : copy_signaled(c, &kept, reply);
+  if (!exchange.map) return false; /* REPLY has the reason */
   if (copied && kept >= 0) copied = recording_snapshot_of_copy(r, kept, exchange.map->time) == 0;
   if (kept >= 0) close(kept);
   if (!copied) {
@@ -241,10 +285,13 @@ static bool copy(const control_t *c, FILE *reply) {
 bool control_leaks(control_t *c, const char *argument, FILE *reply) {
   end_exchange();
   reap_copies();
+  attached_reap(c, exchange.attached_copy);
+  exchange.attached_copy = 0;
   if (!strcmp(argument, "end")) return true;
-  if (!strcmp(argument, "copy") && load_relaxed(&c->recording->control->from_outside)) {
-    fprintf(reply, "the program ran before its recording: 'sonde leaks' searches programs that "
-                   "'sonde record --malloc=live -- COMMAND' started");
+  if (!strcmp(argument, "copy") && load_relaxed(&c->recording->control->from_outside) &&
+      !c->is_attached) {
+    fprintf(reply, "the program has no agent: record it with 'sonde record -p %d --malloc'",
+            (int)c->pid);
     return false;
   }
   if (!strcmp(argument, "copy")) return copy(c, reply);

@@ -495,6 +495,18 @@ int recorder_run(char **command, const recorder_options_t *o) {
 
 /* ---- a running process -------------------------------------------------------------------- */
 
+/* Copies the process at the end of the recording. Returns the number by which it reaps the copy; 0:
+ * there is none. */
+static pid_t copy_process(recorder_t *s) {
+  problem_t problem;
+  pid_t copy = 0;
+  if (!s->leaks.exchange || !s->control.is_attached || observed_has_ended(s->observed)) return 0;
+  leaks_at_exit_watch(&s->leaks);
+  if (!attached_copy(&s->control, s->leaks.fd, &copy, &problem)) message_note("%s", problem.text);
+  leaks_at_exit_keep(&s->leaks); /* before the end of the agent switches the mode */
+  return copy;
+}
+
 /* Returns whether the recording is kept. */
 static bool observe(recorder_t *s, bool attached) {
   observed_begin(s->recording.control);
@@ -503,8 +515,12 @@ static bool observe(recorder_t *s, bool attached) {
                s->observed->name, attached ? "with the agent in it" : "from outside");
   if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
   int status = monitor(s);
+  pid_t copy = copy_process(s);
   attached_end(&s->control);
   int finished = recording_finish(&s->recording, status);
+  search_leaks(s);
+  leaks_at_exit_end(&s->leaks);
+  attached_reap(&s->control, copy);
   bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
   if (s->control.follow) follow_leave(&s->follow);
   list_processes(s, is_kept);
@@ -528,6 +544,7 @@ static int record_observed(recorder_t *s) {
     output_discard(&s->output);
     (void)message_fail("cannot attach to process %d: %s", (int)s->child.pid, problem.text);
   }
+  leaks_at_exit_end(&s->leaks);
   processes_free(&s->processes);
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);

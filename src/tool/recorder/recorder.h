@@ -70,7 +70,7 @@ typedef struct recorder_options {
   uint64_t keep_free_bytes;
   /* whether the command's memory is searched for leaks when it exits. SEARCH is called after the
    * end, with the complete recording at PATH and the exchange (record/leaks.h) of SIZE bytes, whose
-   * state is COPIED. NULL: the command did not exit by itself, or ERROR says why it has no copy. */
+   * state is COPIED. NULL: the program did not exit by itself, or ERROR says why it has no copy. */
   bool leaks;
   void (*search)(recording_t *recording, const char *path, leaks_exchange_t *exchange,
                  uint64_t size, int32_t error);

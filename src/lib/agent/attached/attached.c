@@ -24,6 +24,7 @@
 #include "os/os.h"
 #include "record/definitions.h"
 #include "record/writer.h"
+#include "sensor/leaks/leaks.h"
 #include "sensor/malloc/live.h"
 #include "sensor/sensor.h"
 
@@ -137,6 +138,18 @@ static int stop(attach_block_t *block) {
   return 0;
 }
 
+/* ---- a search for leaks --------------------------------------------------------------------- */
+
+static int copy(attach_block_t *block) {
+  if (!is_started || !agent_in_recorded_process())
+    return refuse(block, ESRCH, "it records nothing");
+  if (!become_thread()) return refuse(block, ENOTSUP, "the C library is not known");
+  return leaks_copy_stopped(writer_control()) == 0 ? 0
+                                                   : refuse(block, EIO, "cannot copy the process");
+}
+
+/* ---- leaving -------------------------------------------------------------------------------- */
+
 /* The agent stays, asleep, if anything may lead into it or into its memory again. */
 static int release(attach_block_t *block) {
   if (is_started) return refuse(block, EBUSY, "it is at work");
@@ -158,6 +171,8 @@ __attribute__((visibility("default"))) void sonde_attach_run(attach_block_t *blo
     status = stop(block);
   } else if (block->request == ATTACH_RELEASE) {
     status = release(block);
+  } else if (block->request == ATTACH_COPY) {
+    status = copy(block);
   }
   linux_attached_thread(0); /* another thread may get its id */
   block->status = status;

@@ -13,6 +13,9 @@
  * so.
  *
  * The CPU clock of a thread that was not signaled shows whether it has run meanwhile.
+ *
+ * In a program with an attached agent the command stops all threads itself, with ptrace(2), and the
+ * agent only makes the copy (linux/stopped.c).
  */
 #ifndef SONDE_SENSOR_LEAKS_LEAKS_H
 #define SONDE_SENSOR_LEAKS_LEAKS_H
@@ -20,9 +23,35 @@
 #include <stdbool.h>
 
 #include "record/leaks.h"
+#include "record/shm.h"
 
 /* Runs in the copy: waits for the blocks in EXCHANGE, searches, writes the result, exits. */
 __attribute__((noreturn)) void leaks_copy(leaks_exchange_t *exchange);
+
+/* ---- the exchange (linux/exchange.c) -------------------------------------------------------- */
+
+/* Maps the exchange with the recorder's descriptor NUMBER, as much of it as the address space
+ * allows. NULL if it cannot be opened. */
+leaks_exchange_t *leaks_open_exchange(const shm_control_t *control, int number);
+
+void leaks_enter_state(leaks_exchange_t *exchange, uint32_t state);
+
+/* Threads inside a realloc, whose block is recorded at neither address. */
+uint32_t leaks_count_reallocating(void);
+
+/* Makes the copy while all threads are stopped, and waits until the recorder has saved the live
+ * blocks. BESIDE: as a child of the program's parent. 0, SONDE_E… or LEAKS_ERRNO minus an errno. */
+int leaks_make_copy(leaks_exchange_t *exchange, const shm_control_t *control, bool beside);
+
+/* ---- the two ways to stop ------------------------------------------------------------------- */
+
+/* A seccomp filter forbids the copy. */
+bool leaks_is_forbidden(void);
+
+/* For the attached agent's thread, while the command has stopped all others and written them to the
+ * exchange `leaks_fd` of CONTROL. Does nothing if one of them is inside a realloc: the exchange
+ * then stays in its state, and the command tries again. 0, or as leaks_make_copy. */
+int leaks_copy_stopped(shm_control_t *control);
 
 /* Finds glibc's lists of free memory in the data from START to END. False if they are not there. */
 bool leaks_find_bins(uint64_t start, uint64_t end, uint64_t *from, uint64_t *to);

@@ -3,10 +3,10 @@
 
 #include "os/os.h"
 
-/* The recorder of an attached agent samples, finds stalls and searches for leaks from outside. */
+/* The recorder of an attached agent samples, finds stalls and stops threads from outside. */
 static const sensor_t *const sensors[] = {
 #if defined(SONDE_ATTACHED)
-    &sensor_malloc, &sensor_crash, &sensor_trace, &sensor_audit
+    &sensor_malloc, &sensor_crash, &sensor_trace, &sensor_audit, &sensor_leaks
 #else
 #define SENSOR_ENTRY(name, ...) &sensor_##name,
     SENSOR_TABLE(SENSOR_ENTRY, SENSOR_ENTRY)

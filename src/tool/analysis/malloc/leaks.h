@@ -68,10 +68,14 @@ void leaks_free(leaks_t *leaks);
 
 /* ---- the search at exit, in the recording -------------------------------------------------- */
 
+/* When a recording's search was: "when the program exited", or "at the end of the recording" of a
+ * process that ran on. */
+const char *leaks_time_of_search(const reader_t *reader);
+
 typedef enum leaks_result {
   LEAKS_UNRECORDED, /* no search was requested */
   LEAKS_SEARCHED,
-  LEAKS_NO_EXIT,  /* the program did not exit by itself */
+  LEAKS_NO_EXIT,  /* the program did not exit by itself, or had ended without a search */
   LEAKS_NO_COPY,  /* it could not be copied, or its copy could not be searched: ERROR */
   LEAKS_NO_BLOCKS /* events were lost, so the live blocks are unknown */
 } leaks_result_t;

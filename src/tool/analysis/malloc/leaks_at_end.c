@@ -118,3 +118,8 @@ void leaks_at_end_free(leaks_at_end_t *end) {
   free(end->leaks.exchange);
   leaks_free(&end->leaks);
 }
+
+const char *leaks_time_of_search(const reader_t *reader) {
+  return reader_header(reader)->exit_status == RECORD_STATUS_RUNNING ? "at the end of the recording"
+                                                                     : "when the program exited";
+}

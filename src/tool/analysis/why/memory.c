@@ -190,7 +190,7 @@ static bool find_leaked(why_t *w, findings_list_t *out) {
             why_place_of(hot->example, hot->function, place),
             100 * (double)hot->total / (double)bytes);
     WHY_SAY(f.advice, "free these blocks before the last pointer to them is gone");
-    WHY_SAY(f.evidence, "no pointer led to them when the program exited");
+    WHY_SAY(f.evidence, "no pointer led to them %s", leaks_time_of_search(w->reader));
     findings_list_add(out, &f);
   }
   why_weights_free(&weights);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The requester's part of a search for leaks when the program exited: the blocks are those that
- * were live at the time of the copy, by the complete recording.
+ * The requester's part of a search for leaks when the program exited, or when the recording of a
+ * running process ended: the blocks are those that were live at the time of the copy, by the
+ * complete recording.
  */
 #include <inttypes.h>
 
@@ -49,12 +50,14 @@ static void search(leaks_at_end_t *end, const char *path) {
 }
 
 /* IS_KEPT: the recording has the result. */
-static void note(const leaks_at_end_t *end, const char *path, bool is_kept) {
+static void note(const leaks_at_end_t *end, const char *path, bool is_kept, bool is_command) {
   char a[24], b[24];
   const leaks_t *l = &end->leaks;
   if (!is_kept) message_note("the result of the search for leaks cannot be written to '%s'", path);
   if (end->result == LEAKS_NO_EXIT)
-    message_note("leaks were not searched for: the command did not exit by itself");
+    message_note("leaks were not searched for: the %s", is_command
+                                                            ? "command did not exit by itself"
+                                                            : "process ended before the recording");
   else if (end->result != LEAKS_SEARCHED && is_kept)
     message_note("leaks were not searched for: see 'sonde leaks %s'", path);
   else if (end->result != LEAKS_SEARCHED)
@@ -74,6 +77,7 @@ void exit_search(recording_t *recording, const char *path, leaks_exchange_t *exc
                         .error = error,
                         .leaks = {.exchange = exchange, .size = size}};
   if (exchange) search(&end, path);
-  note(&end, path, leaks_write(&end, add_record, recording) >= 0);
+  bool is_kept = leaks_write(&end, add_record, recording) >= 0;
+  note(&end, path, is_kept, !load_relaxed(&recording->control->from_outside));
   leaks_free(&end.leaks);
 }

@@ -37,9 +37,9 @@ static const cli_usage_t usage = {
              "With FILE, a recording of 'sonde record --leaks', lists those that were leaked\n"
              "when the program exited. A block is leaked if no chain of pointers leads to it\n"
              "from a root (a variable, a stack, a register). With ADDRESS, shows what\n"
-             "references that block. The program must run under 'sonde record --malloc=live'\n"
-             "(or all). It is paused while sonde copies it; sonde searches the copy. No ptrace\n"
-             "permission is needed.",
+             "references that block. The program must be recorded with --malloc=live (or\n"
+             "all). It is paused while sonde copies it; sonde searches the copy. Only of a\n"
+             "process recorded with -p, sonde stops the threads with ptrace.",
     .options = options,
     .examples = {{"sonde leaks 1234", "list leaked blocks"},
                  {"sonde leaks batch.sonde", "those of a program that has ended"},

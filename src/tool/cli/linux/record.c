@@ -58,8 +58,9 @@ static const cli_option_t options[] = {
          "-p, no thread is"},
     {KEY_LEAKS, "leaks", NULL,
      "search the command's memory for leaked blocks when it\n"
-     "exits; 'sonde leaks FILE' lists them. Records live\n"
-     "blocks (--malloc=live) unless --malloc is given"},
+     "exits, with -p at the end of the recording; 'sonde leaks\n"
+     "FILE' lists them. Records live blocks (--malloc=live)\n"
+     "unless --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
      "with --trace: do not trace calls that can block. By\n"
      "default (not with --stall or --wall), sonde traces them\n"
@@ -105,8 +106,9 @@ static const cli_option_t options[] = {
     {'p', "pid", "PID",
      "record the running process PID. --sample, --wall,\n"
      "--stall and --cpu work from outside; the default is\n"
-     "--sample --wall --stall. --malloc and --audit load the\n"
-     "agent into the process, and remove it at the end"},
+     "--sample --wall --stall. --malloc, --leaks and --audit\n"
+     "load the agent into the process, and remove it at the\n"
+     "end"},
     {KEY_SECONDS, "seconds", "N",
      "with -p: record for N seconds. Otherwise Ctrl-C or the\n"
      "end of the process ends the recording"},
@@ -265,16 +267,21 @@ static bool complete_audit(parsed_t *p) {
   return true;
 }
 
-/* Adds the default sensors, the calls that can block, and the audit to --coverage and
- * --audit-depth. */
-static bool complete(parsed_t *p) {
+/* Adds the live blocks to --leaks. */
+static bool complete_leaks(parsed_t *p) {
   recorder_options_t *o = &p->options;
   if (o->leaks && !p->malloc_given) o->mode |= RECORD_LIVE;
-  if (o->leaks && !(o->mode & (RECORD_BLOCKS | RECORD_LIVE))) {
-    (void)cli_wrong_use(&usage, "--leaks needs every block; leave out --malloc, or use "
-                                "--malloc=live or --malloc=all");
-    return false;
-  }
+  if (!o->leaks || o->mode & (RECORD_BLOCKS | RECORD_LIVE)) return true;
+  (void)cli_wrong_use(&usage, "--leaks needs every block; leave out --malloc, or use "
+                              "--malloc=live or --malloc=all");
+  return false;
+}
+
+/* Adds the default sensors, the calls that can block, and what --leaks, --coverage and
+ * --audit-depth need. */
+static bool complete(parsed_t *p) {
+  recorder_options_t *o = &p->options;
+  if (!complete_leaks(p)) return false;
   if (!p->malloc_given && !o->mode) {
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
@@ -308,9 +315,6 @@ static const char *refuse_outside(const parsed_t *p, int rest_count) {
   if (o->coverage)
     return "--coverage does not work in a running process; start it with "
            "'sonde record --audit --coverage -- COMMAND'";
-  if (o->leaks)
-    return "--leaks does not work in a running process; start it with "
-           "'sonde record --leaks -- COMMAND'";
   if (o->jit) return "--jit sets the environment of a command; -p records a running process";
   return NULL;
 }
@@ -319,6 +323,7 @@ static int observe(parsed_t *p, int rest_count) {
   recorder_options_t *o = &p->options;
   const char *wrong = refuse_outside(p, rest_count);
   if (wrong) return cli_wrong_use(&usage, "%s", wrong);
+  if (!complete_leaks(p)) return CLI_FAILED;
   if (!o->mode && !p->audit_depth) {
     o->mode = RECORD_SAMPLES | RECORD_STALLS;
     o->wall_hz = DEFAULT_SAMPLE_HZ;

@@ -113,13 +113,16 @@ void leaks_at_end_text(const report_t *r, const leaks_at_end_t *end, FILE *out) 
   switch (end->result) {
   case LEAKS_UNRECORDED: break;
   case LEAKS_SEARCHED:
-    fprintf(out, "  searched   when the program exited, %.3f s after the start\n",
+    fprintf(out, "  searched   %s, %.3f s after the start\n", leaks_time_of_search(r->reader),
             (double)end->time_ns / 1e9);
     leaks_text(r, &end->leaks, out);
     break;
   case LEAKS_NO_EXIT:
-    fprintf(out, "  not searched: the program did not return from main or call exit, so its memory "
-                 "was\n  gone; 'sonde leaks PID' searches while it runs\n");
+    fputs(reader_header(r->reader)->exit_status == RECORD_STATUS_UNKNOWN
+              ? "  not searched: the program ended before the recording did\n"
+              : "  not searched: the program did not return from main or call exit, so its memory "
+                "was\n  gone; 'sonde leaks PID' searches while it runs\n",
+          out);
     break;
   case LEAKS_NO_COPY:
     fprintf(out, "  not searched: cannot copy the process: %s\n",

@@ -36,6 +36,8 @@
 /* Below the stack pointer: psABI 3.2.2. */
 #define RED_ZONE 128u
 #define POLL_NS  UINT64_C(1000000000)
+/* How long it waits for a recorder that it cannot see. */
+#define UNSEEN_NS UINT64_C(120000000000)
 
 typedef struct root {
   uint64_t start, end;
@@ -67,10 +69,12 @@ static bool is_requested(const leaks_exchange_t *x) {
 }
 
 static bool wait_until_ready(leaks_exchange_t *x) {
+  uint64_t unseen_until = os_monotonic_ns() + UNSEEN_NS;
   for (;;) {
     uint32_t state = load_acquire(&x->state);
     if (state == LEAKS_READY) return true;
-    if (state == LEAKS_FAILED || !is_requested(x)) return false;
+    bool wanted = x->recorder_pid ? is_requested(x) : os_monotonic_ns() < unseen_until;
+    if (state == LEAKS_FAILED || !wanted) return false;
     (void)os_futex_wait_shared(&x->state, state, POLL_NS);
   }
 }

@@ -16,20 +16,16 @@
 #include "sonde/status.h"
 #include "capture/passive_capture.h"
 
-#define TRIES  40
 #define PASSES 8
 /* Time for signaled threads to enter their handlers. */
 #define ANSWER_NS UINT64_C(100000000)
 /* The longest that a thread waits. */
 #define STAY_NS UINT64_C(5000000000)
-/* Time for the recorder to copy the live blocks. */
-#define KEEPING_NS UINT64_C(2000000000)
 /* Between the first two tries; then longer, up to LONGEST times this. */
 #define PAUSE_NS UINT64_C(500000)
 #define LONGEST  20
 /* Frames from the system call to the hook that spills. */
-#define DEPTH       8
-#define LEAST_BYTES (UINT64_C(64) << 20)
+#define DEPTH 8
 
 /* Entries where the request to a tid may be. Consecutive tids rarely collide. */
 #define REQUEST_ENTRIES 8
@@ -292,20 +288,7 @@ static void release(stop_t *h) {
   (void)os_futex_wake(&h->round, INT32_MAX);
 }
 
-/* Threads inside a realloc, whose block is recorded at neither address. */
-static uint32_t count_reallocating(void) {
-  uint32_t count = 0;
-  for (writer_t *w = load_acquire(&writer_global->writers); w; w = w->next)
-    if (load_relaxed(&w->realloc_old) && os_thread_alive(load_relaxed(&w->tid))) count++;
-  return count;
-}
-
 /* ---- the leader ------------------------------------------------------------------------------ */
-
-static void enter_state(leaks_exchange_t *x, uint32_t state) {
-  store_release(&x->state, state);
-  (void)os_futex_wake_shared(&x->state, INT32_MAX);
-}
 
 static stop_t *stop_open(void) {
   stop_t *h = the_stop;
@@ -325,40 +308,15 @@ static stop_t *stop_open(void) {
   return h;
 }
 
-static void wait_until_kept(leaks_exchange_t *x) {
-  uint64_t deadline = os_monotonic_ns() + KEEPING_NS;
-  while (load_acquire(&x->state) == LEAKS_STOPPED) {
-    uint64_t now = os_monotonic_ns();
-    if (now >= deadline) {
-      x->error = SONDE_ETIMEDOUT;
-      return;
-    }
-    (void)os_futex_wait_shared(&x->state, LEAKS_STOPPED, deadline - now);
-  }
-}
-
-static uint64_t ticks(const shm_control_t *c) {
-  uint64_t now = c->clock != RECORD_CLOCK_MONOTONIC ? arch_cycles() : os_monotonic_ns();
-  return now >> c->clock_shift;
-}
-
 /* All threads are stopped. */
-static int make_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x) {
-  x->time = ticks(c);
+static int make_copy(stop_t *h, const shm_control_t *c, leaks_exchange_t *x) {
   x->thread_count = h->count;
   memcpy(x->threads, h->threads, h->count * sizeof *h->threads);
-  enter_state(x, LEAKS_STOPPED);
-  uint64_t start = os_monotonic_ns();
-  pid_t copy = os_process_copy(os_parent() == (pid_t)c->recorder_pid);
-  if (copy == 0) leaks_copy(x);
-  x->copying_ns = os_monotonic_ns() - start;
-  if (copy < 0) return LEAKS_ERRNO + copy;
-  x->copy_pid = (uint32_t)copy;
-  if (load_relaxed(&c->mode) & RECORD_LIVE) wait_until_kept(x);
+  int status = leaks_make_copy(x, c, os_parent() == (pid_t)c->recorder_pid);
   for (uint32_t i = 0; i < h->count; i++)
     if (has_moved(&h->threads[i]) || h->threads[i].state == LEAKS_THREAD_RESUMED)
       x->threads[i].state = LEAKS_THREAD_RUNNING;
-  return x->error;
+  return status;
 }
 
 static int stop_and_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x, const leader_t *leader) {
@@ -367,30 +325,14 @@ static int stop_and_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x, const
     if (load_acquire(&x->state) == LEAKS_FAILED) return SONDE_ETIMEDOUT; /* the recorder gave up */
     uint64_t start = os_monotonic_ns();
     int status = stop_all(h, leader);
-    x->reallocating = status == 0 ? count_reallocating() : 0;
-    bool good = status == 0 && (!x->reallocating || x->tries == TRIES);
+    x->reallocating = status == 0 ? leaks_count_reallocating() : 0;
+    bool good = status == 0 && (!x->reallocating || x->tries == LEAKS_TRIES);
     if (good) status = make_copy(h, c, x);
     release(h);
     x->pause_ns = os_monotonic_ns() - start;
     if (good || status < 0) return status;
     (void)os_futex_wait(&never_woken, 0, PAUSE_NS * (x->tries < LONGEST ? x->tries : LONGEST));
   }
-}
-
-/* Maps as much of it as the address space allows. */
-static leaks_exchange_t *open_exchange(const shm_control_t *c, int number) {
-  int fd = writer_open_of_recorder(c, number);
-  leaks_exchange_t *x = NULL;
-  if (fd < 0) return NULL;
-  leaks_exchange_t *head = os_map_shared(fd, 0, sizeof *head);
-  uint64_t size = head && head->magic == LEAKS_MAGIC ? head->size : 0;
-  for (; !x && size >= LEAST_BYTES; size /= 2) {
-    x = os_map_shared(fd, 0, size);
-    if (x) x->size = size;
-  }
-  if (head) os_unmap(head, sizeof *head);
-  os_close(fd);
-  return x;
 }
 
 /* Resumes the call that the leader was blocked in. */
@@ -404,15 +346,15 @@ static void lead(shm_control_t *c, int exchange, const leader_t *leader) {
   static pid_t last;
   uint64_t mask = os_signals_block();
   if (last > 0 && os_reap(last)) last = 0;
-  leaks_exchange_t *x = open_exchange(c, exchange);
+  leaks_exchange_t *x = leaks_open_exchange(c, exchange);
   stop_t *h = stop_open();
   if (x && h) {
-    enter_state(x, LEAKS_ACCEPTED);
+    leaks_enter_state(x, LEAKS_ACCEPTED);
     int status = stop_and_copy(h, c, x, leader);
     if (status < 0) x->error = status;
     last = (pid_t)x->copy_pid;
     if (leader->ucontext) resume_call(x, (void *)(uintptr_t)leader->ucontext);
-    enter_state(x, status < 0 ? LEAKS_FAILED : LEAKS_COPIED);
+    leaks_enter_state(x, status < 0 ? LEAKS_FAILED : LEAKS_COPIED);
   }
   if (x) os_unmap(x, x->size);
   os_signals_restore(mask);
@@ -458,6 +400,7 @@ static void on_request(void *ucontext) {
 
 static bool is_forbidden;
 static void limit(uint32_t effects) { is_forbidden |= effects & SECCOMP_STOPS_LEAKS; }
+bool leaks_is_forbidden(void) { return is_forbidden; }
 
 /* The frame of at_exit, which contains the registers of its callers, is above this one. */
 static NOINLINE void lead_at_exit(shm_control_t *c) {

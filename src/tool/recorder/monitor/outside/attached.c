@@ -13,6 +13,7 @@
 
 #include "agent/attach_block.h"
 #include "attach/attach.h"
+#include "attach/copy.h"
 #include "base/message.h"
 #include "recorder/launch.h"
 #include "recorder/monitor/outside/dormant.h"
@@ -35,6 +36,9 @@ typedef struct work {
   bool good;
   /* of an unload, good or not: the agent does nothing any more */
   bool is_stopped;
+  /* of a copy */
+  int exchange_fd;
+  pid_t reaped_as;
   int done; /* an event descriptor */
 } work_t;
 
@@ -52,6 +56,15 @@ static bool unload(attach_t *attach, work_t *w) {
   w->is_stopped = attach_find(attach, w->agent, w->problem) &&
                   attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, w->problem);
   return w->is_stopped && attach_unload(attach, LEAVE_MS, w->problem);
+}
+
+static bool copy(attach_t *attach, work_t *w) {
+  return attach_find(attach, w->agent, w->problem) &&
+         copy_make(attach, w->exchange_fd, &w->reaped_as, w->problem);
+}
+
+static bool reap(attach_t *attach, work_t *w) {
+  return copy_reap(attach, w->reaped_as, w->problem);
 }
 
 static void *work(void *argument) {
@@ -98,6 +111,30 @@ attached_left_t attached_unload(control_t *control, problem_t *problem) {
   work_t w = {.pid = control->pid, .step = unload, .problem = problem};
   if (run(control, &w)) return ATTACHED_LEFT;
   return w.is_stopped ? ATTACHED_ASLEEP : ATTACHED_WORKS;
+}
+
+/* The agent's thread opens the exchange by its number. */
+bool attached_copy(control_t *control, int exchange_fd, pid_t *reaped_as, problem_t *problem) {
+  *reaped_as = 0;
+  if (dormant_is_in(control->pid)) {
+    problem_set(problem,
+                "leaks cannot be searched for in process %d: sonde would stop its threads, "
+                "and a dormant agent is used without that right",
+                control->pid);
+    return false;
+  }
+  work_t w = {.pid = control->pid, .step = copy, .exchange_fd = exchange_fd, .problem = problem};
+  control->recording->control->leaks_fd = exchange_fd;
+  bool good = run(control, &w);
+  *reaped_as = w.reaped_as;
+  return good;
+}
+
+void attached_reap(control_t *control, pid_t reaped_as) {
+  problem_t problem;
+  work_t w = {.pid = control->pid, .step = reap, .reaped_as = reaped_as, .problem = &problem};
+  if (reaped_as && !run(control, &w) && kill(control->pid, 0) == 0)
+    message_note("%s", problem.text);
 }
 
 bool attached_begin(control_t *control, uint32_t mode, uint64_t sample_bytes, problem_t *problem) {

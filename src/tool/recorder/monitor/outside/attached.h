@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The agent in a process that already ran (`sonde record -p` with --malloc): loads it, and removes
- * it when the recording ends.
+ * The agent in a process that already ran (`sonde record -p` with --malloc): loads it, has it copy
+ * the process for a search for leaks, and removes it when the recording ends.
  *
  * The agent requests descriptors from the recorder's socket if it has no right to open them, so the
  * socket is served meanwhile. All functions are for the recorder's main thread.
@@ -34,8 +34,16 @@ attached_left_t attached_unload(control_t *control, problem_t *problem);
  * earlier ones are known as such. Sets CONTROL's is_attached. False with PROBLEM. */
 bool attached_begin(control_t *control, uint32_t mode, uint64_t sample_bytes, problem_t *problem);
 
-/* Ends that, if the agent is there and the process has not ended. Prints a note if the agent is
- * still mapped. */
+/* Has the process copied for a search for leaks, through the exchange EXCHANGE_FD. Another thread
+ * must save the live blocks meanwhile. *REAPED_AS is for attached_reap; 0: there is no copy. False
+ * with PROBLEM; there may be a copy nevertheless. */
+bool attached_copy(control_t *control, int exchange_fd, pid_t *reaped_as, problem_t *problem);
+
+/* Lets the process reap the copy, which has ended or is about to. Prints a note if that fails. */
+void attached_reap(control_t *control, pid_t reaped_as);
+
+/* Ends what attached_begin began, if the agent is there and the process has not ended. Prints a
+ * note if the agent is still mapped. */
 void attached_end(control_t *control);
 
 #endif
