@@ -150,6 +150,8 @@ class Server:
         self.pid = self.process.pid
         self.requests, self.failures, self.longest, self.ended = 0, [], 0.0, False
         self.served = set()  # clients that have had an answer, so that the server has all their connections
+        self.watched = None  # the client of the recorded process, if that serves one only
+        self.watched_requests = 0
         self.clients = [threading.Thread(target=self._talk) for _ in range(CONNECTIONS)]
         for client in self.clients:
             client.start()
@@ -183,7 +185,7 @@ class Server:
             client.settimeout(TIMEOUT_SECONDS)
             try:
                 if self.greeting:
-                    self.pid = int.from_bytes(self._ask(client, *self.greeting)[1], "big")
+                    self.pid, self.watched = int.from_bytes(self._ask(client, *self.greeting)[1], "big"), client
                 return client
             except ConnectionError as error:
                 client.close()
@@ -199,6 +201,7 @@ class Server:
                     self._ask(client, self.request, self.answer)
                     self.longest = max(self.longest, time.monotonic() - began)
                     self.requests += 1
+                    self.watched_requests += self.watched in (None, client)
                     self.served.add(client)
         except OSError as error:
             self.failures.append(error)
@@ -256,9 +259,9 @@ def _attach(server, kills, seconds):
     asleep."""
     path = fresh()
     with start_attached(server.pid, path, "--malloc=all") as recorder:
-        enough = server.requests + 10 * CONNECTIONS
+        enough = server.watched_requests + 10 * CONNECTIONS
         time.sleep(seconds)
-        until(lambda: server.requests > enough or server.failures, "requests are served with the agent")
+        until(lambda: server.watched_requests > enough or server.failures, "requests are served with the agent")
         recorder.send_signal(signal.SIGKILL if kills else signal.SIGINT)
         said = recorder.stderr.read()
         recorder.wait(TIMEOUT_SECONDS)
