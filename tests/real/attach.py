@@ -49,6 +49,32 @@ int main(void) {
 }
 """
 
+# The array has old return addresses of the agent, which no thread returns to.
+ARRAYS = r"""
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) static int deep(int frames) {
+  void *volatile block = malloc(100);
+  int sum = frames ? deep(frames - 1) + 1 : 0;
+  free(block);
+  return sum;
+}
+__attribute__((noinline)) static int waits(void) {
+  volatile char room[50000];
+  struct pollfd in = {.fd = 0, .events = POLLIN};
+  room[0] = 1;
+  return poll(&in, 1, -1) + room[0];
+}
+int main(void) {
+  char line;
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (waits() && read(0, &line, 1) == 1)
+    if (deep(400) != 400 || write(1, "done\n", 5) != 5) return 1;
+  return 0;
+}
+"""
+
 LIBRARY = """
 #include <stdlib.h>
 void *volatile block;
@@ -365,6 +391,15 @@ def functions_of_python_are_named(folder):
             assert not [name for name in blocks if name.startswith("short_") and name not in wanted], blocks
         program.work()
         assert program.end() == 0, "the deallocator is another one"
+
+
+def old_words_on_a_stack_do_not_keep_the_agent(folder):
+    with Program(compile_program(ARRAYS)) as program:
+        for _ in range(3):
+            with Attached(program) as attached:
+                program.work()
+                attached.end()  # the agent is not asleep
+        assert program.end() == 0
 
 
 def a_server_serves_on(folder):

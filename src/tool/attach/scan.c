@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * A word on a stack need not be a return address that is still used, so this may find a thread that
- * is not inside. It misses a return address that lies more than 8 MB above the stack pointer, and
- * one on the stack of a coroutine that does not run. A coroutine has such an address only if it
- * switched in a function that the program gave to dl_iterate_phdr, or that dlclose calls. Copies of
- * function pointers in other memory are not searched for: slots hold addresses of gates instead
- * (agent/attached/gates.h).
+ * A thread without a word on its stacks that refers to the object is not inside. Such a word need
+ * not be a return address that is still used: a large array keeps old ones. So the stack is walked
+ * then. If its rules lead from the innermost frame to the end, its frames decide. Else, as in code
+ * that a program has generated, the word counts. This misses a return address that lies more than 8
+ * MB above the stack pointer, and one on the stack of a coroutine that does not run. A coroutine
+ * has such an address only if it switched in a function that the program gave to dl_iterate_phdr,
+ * or that dlclose calls. Copies of function pointers in other memory are not searched for: slots
+ * hold addresses of gates instead (agent/attached/gates.h).
  */
 #define _GNU_SOURCE
 #include "attach/scan.h"
@@ -18,15 +20,19 @@
 #include "base/array.h"
 #include "os/os.h"
 #include "target/stop.h"
+#include "target/walk.h"
 
-#define AGAIN_US 1000u
+#define AGAIN_US   1000u
+#define FRAMES_MAX 4096u
 
 typedef struct scan {
   attach_t *attach;
   target_t *target; /* opened for this scan */
   uint64_t start, end;
   ARRAY(pid_t) clean;
-  bool is_inside; /* of one stop */
+  /* of one stop */
+  bool is_inside, has_words;
+  regs_t regs;
 } scan_t;
 
 static bool is_in(const scan_t *s, uint64_t value) { return value - s->start < s->end - s->start; }
@@ -45,18 +51,44 @@ static bool stacks_refer(scan_t *s, uint64_t sp) {
   return !stack_search(&source, sp, 0, is_free, s);
 }
 
+/* True if the frames from REGS are known to the outermost one, and none is in the object. Frames
+ * are read from the copy of the stack that was loaded before. */
+static bool has_left(const scan_t *s, const regs_t *regs) {
+  process_memory_t *memory = &process_of(s->target)->memory;
+  walk_t walk = {0};
+  memory->sealed = true;
+  memory->missed = false;
+  walk_stack(s->target, regs, FRAMES_MAX, &walk);
+  memory->sealed = false;
+  bool left = walk.ending == ENDING_COMPLETE && !memory->missed;
+  for (uint32_t i = 0; left && i < walk.count; i++)
+    left = !walk.frames[i].guessed && !is_in(s, walk.frames[i].pc);
+  free(walk.frames);
+  return left;
+}
+
 static void look(void *context, const regs_t *regs) {
   scan_t *s = context;
-  s->is_inside = is_in(s, regs->pc) || stacks_refer(s, regs->r[machine_sp(MACHINE_HERE)]);
+  s->is_inside = is_in(s, regs->pc);
   for (int i = 0; i < REGS_COUNT; i++)
     s->is_inside |= regs_has(regs, i) && is_in(s, regs->r[i]);
+  s->has_words = !s->is_inside && stacks_refer(s, regs->r[machine_sp(MACHINE_HERE)]);
+  if (s->has_words)
+    process_window_load(&process_of(s->target)->memory, regs->r[machine_sp(MACHINE_HERE)]);
+  s->regs = *regs;
 }
 
 /* Whether the thread of SAMPLE, which waits, has no way back; its registers are on its stack or in
  * the program's own frames, but for the pc. */
 static bool is_clean_in_place(scan_t *s, const thread_files_t *files, const sample_t *first) {
   sample_t again;
-  if (is_in(s, first->pc) || stacks_refer(s, first->sp)) return false;
+  regs_t regs = {.pc = first->pc};
+  regs_set(&regs, machine_sp(MACHINE_HERE), first->sp);
+  if (is_in(s, first->pc)) return false;
+  if (stacks_refer(s, first->sp)) {
+    process_window_load(&process_of(s->target)->memory, first->sp);
+    if (!has_left(s, &regs)) return false;
+  }
   thread_sample(files, &again);
   return sample_same(first, &again);
 }
@@ -65,8 +97,10 @@ static bool is_clean_stopped(scan_t *s, pid_t tid) {
   regs_t regs;
   uint64_t ns;
   s->is_inside = true;
+  s->has_words = false;
   stop_result_t result = stop_thread(MACHINE_HERE, tid, &regs, look, s, &ns);
-  return result == STOP_GONE || (result == STOP_DONE && !s->is_inside);
+  if (result != STOP_DONE) return result == STOP_GONE;
+  return !s->is_inside && (!s->has_words || has_left(s, &s->regs));
 }
 
 /* The main thread remains as a zombie if it ends before the others. */
