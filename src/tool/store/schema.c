@@ -128,9 +128,9 @@ void store_sql_create(const store_table_t *table, char out[STORE_SQL_MAX]) {
   if (!is_single) {
     at = put(out, at, ", PRIMARY KEY (");
     at = put(out, at, table->key);
-    at = put(out, at, ")) WITHOUT ROWID");
+    put(out, at, ")) WITHOUT ROWID");
   } else {
-    at = put(out, at, ")");
+    put(out, at, ")");
   }
 }
 
