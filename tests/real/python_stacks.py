@@ -3,38 +3,16 @@
 """Python frames in `sonde stacks` of a process and of a core file, against what the interpreter itself says of
 all its threads at the same time: function, file and line of every frame. Every CPython from 3.8 to 3.13 that
 this machine has is tried."""
-import glob
 import json
-import os
 import pathlib
 import re
-import shutil
 import subprocess
 import time
 
 from helpers import kill, needs, output_of, run_cases, skip, sonde, source_file, states_of
+from shared.interpreters import any_interpreter, interpreters
 
 PROGRAM = source_file("real", "python", "states.py")
-
-
-def _interpreters():
-    """Paths of interpreters by version."""
-    found = {}
-    names = [f"python3.{minor}" for minor in range(8, 14)]
-    paths = ["/usr/bin/python3", *map(shutil.which, names)]
-    root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
-    paths += sorted(glob.glob(f"{root}/versions/3.*/bin/python3"))
-    for path in filter(None, paths):
-        code = "import sys; print(*sys.version_info[:3], sys.implementation.name)"
-        run = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
-        words = run.stdout.split()
-        if run.returncode == 0 and words[3] == "cpython" and (3, 8) <= (int(words[0]), int(words[1])) <= (3, 13):
-            found.setdefault(tuple(words[:3]), path)
-    return found
-
-
-def _any_interpreter():
-    return next(iter(_interpreters().values()), None) or skip("no CPython from 3.8 to 3.13")
 
 
 def start(path, *arguments):
@@ -65,7 +43,7 @@ def each(check):
     """Calls CHECK for every interpreter, with its path, process and what it said."""
     done, running = [], []
     try:
-        for version, path in sorted(_interpreters().items()):
+        for version, path in sorted(interpreters().items()):
             running.append((version, *start(path)))
         for version, program, told in running:
             done.append(f"{'.'.join(version)} {check(program, told)}")
@@ -81,7 +59,7 @@ def process():
 
 def running():
     """A thread that runs is stopped while its frames are read."""
-    program, told = start(_any_interpreter(), "running")
+    program, told = start(any_interpreter(), "running")
     try:
         stacks = json.loads(sonde("stacks", "--json", program.pid))
     finally:
@@ -92,7 +70,7 @@ def running():
 
 def core(folder):
     needs("gcore")
-    program, told = start(_any_interpreter())
+    program, told = start(any_interpreter())
     try:
         output_of("gcore", "-o", folder / "core", program.pid)
     finally:
@@ -119,7 +97,7 @@ def native():
 
 
 def doctor():
-    program, _ = start(_any_interpreter())
+    program, _ = start(any_interpreter())
     try:
         printed = sonde("doctor", program.pid)
     finally:
@@ -128,7 +106,7 @@ def doctor():
 
 
 def text():
-    program, told = start(_any_interpreter())
+    program, told = start(any_interpreter())
     try:
         printed = sonde("stacks", program.pid)
     finally:
@@ -140,7 +118,7 @@ def text():
 
 
 def _busy():
-    program = subprocess.Popen([_any_interpreter(), source_file("real", "python", "busy.py")], stdout=subprocess.PIPE)
+    program = subprocess.Popen([any_interpreter(), source_file("real", "python", "busy.py")], stdout=subprocess.PIPE)
     program.stdout.readline()
     return program
 

@@ -11,27 +11,29 @@
 #define TO_3_10                                                                                    \
   .runtime_interpreters = 32, .runtime_finalizing = 16, .interpreter_next = 0,                     \
   .interpreter_threads = 8, .state_next = 8, .state_frame = 24, .state_thread = 176,               \
-  .state_native = NO, .cframe_current = NO, .frame_code = 32, .frame_back = 24, .frame_owner = NO, \
-  .frame_is_entry = NO, .code_file = 104, .code_name = 112, .code_qualname = 112,                  \
-  .code_first_line = 40, .code_lines = 120, .code_bytes = NO, .text_ascii = 48, .text_other = 72
+  .state_native = NO, .interpreter_gil = NO, .cframe_current = NO, .frame_code = 32,               \
+  .frame_back = 24, .frame_owner = NO, .frame_is_entry = NO, .code_file = 104, .code_name = 112,   \
+  .code_qualname = 112, .code_first_line = 40, .code_lines = 120, .code_bytes = NO,                \
+  .text_ascii = 48, .text_other = 72
 /* A frame is an _PyInterpreterFrame; one call of the evaluator may run several. */
 #define FROM_3_11                                                                                  \
   .state_next = 8, .frame_instruction = 56, .code_file = 112, .code_name = 120,                    \
   .code_qualname = 128, .code_lines = 136
 /* The outermost frame of a call of the evaluator is a local variable of the evaluator. */
 #define FROM_3_12                                                                                  \
-  FROM_3_11, .runtime_current = NO, .frame_code = 0, .frame_back = 8, .frame_owner = 70,           \
-             .frame_is_entry = NO, .code_first_line = 68, .text_ascii = 40, .text_other = 56
+  FROM_3_11, .runtime_current = NO, .runtime_gil = NO, .frame_code = 0, .frame_back = 8,           \
+             .frame_owner = 70, .frame_is_entry = NO, .code_first_line = 68, .text_ascii = 40,     \
+             .text_other = 56
 #define NO_CFRAME                                                                                  \
   .state_cframe = NO, .state_root_cframe = NO, .cframe_current = NO, .cframe_previous = NO
 
 static const python_layout_t layouts[] = {
-    {TO_3_10, .minor = 8, .runtime_key = 1392, .runtime_current = 1368, .state_cframe = NO,
-     .state_root_cframe = NO, .cframe_previous = NO, .frame_instruction = 104},
-    {TO_3_10, .minor = 9, .runtime_key = 584, .runtime_current = 568, .state_cframe = NO,
-     .state_root_cframe = NO, .cframe_previous = NO, .frame_instruction = 104},
-    {TO_3_10, .minor = 10, .runtime_key = 584, .runtime_current = 568, .state_cframe = 48,
-     .state_root_cframe = 264, .cframe_previous = 8, .frame_instruction = 96},
+    {TO_3_10, .minor = 8, .runtime_gil = 1152, .runtime_key = 1392, .runtime_current = 1368,
+     .state_cframe = NO, .state_root_cframe = NO, .cframe_previous = NO, .frame_instruction = 104},
+    {TO_3_10, .minor = 9, .runtime_gil = 352, .runtime_key = 584, .runtime_current = 568,
+     .state_cframe = NO, .state_root_cframe = NO, .cframe_previous = NO, .frame_instruction = 104},
+    {TO_3_10, .minor = 10, .runtime_gil = 352, .runtime_key = 584, .runtime_current = 568,
+     .state_cframe = 48, .state_root_cframe = 264, .cframe_previous = 8, .frame_instruction = 96},
     {FROM_3_11,
      .minor = 11,
      .runtime_interpreters = 40,
@@ -40,6 +42,8 @@ static const python_layout_t layouts[] = {
      .runtime_current = 576,
      .interpreter_next = 0,
      .interpreter_threads = 16,
+     .runtime_gil = 360,
+     .interpreter_gil = NO,
      .state_frame = NO,
      .state_cframe = 56,
      .state_root_cframe = 336,
@@ -55,13 +59,15 @@ static const python_layout_t layouts[] = {
      .code_bytes = 184,
      .text_ascii = 48,
      .text_other = 72},
-    {FROM_3_12, .minor = 12, .runtime_interpreters = 40, .runtime_key = 1544,
-     .runtime_finalizing = 24, .interpreter_next = 0, .interpreter_threads = 72, .state_frame = NO,
-     .state_cframe = 56, .state_root_cframe = 272, .state_thread = 136, .state_native = 144,
-     .cframe_current = 0, .cframe_previous = 8, .code_bytes = 192},
-    {FROM_3_12, NO_CFRAME, .minor = 13, .runtime_interpreters = 632, .runtime_key = 2160,
-     .runtime_finalizing = 608, .interpreter_next = 7264, .interpreter_threads = 7344,
-     .state_frame = 72, .state_thread = 152, .state_native = 160, .code_bytes = 200},
+    {FROM_3_12, .minor = 12, .interpreter_gil = 384, .runtime_interpreters = 40,
+     .runtime_key = 1544, .runtime_finalizing = 24, .interpreter_next = 0,
+     .interpreter_threads = 72, .state_frame = NO, .state_cframe = 56, .state_root_cframe = 272,
+     .state_thread = 136, .state_native = 144, .cframe_current = 0, .cframe_previous = 8,
+     .code_bytes = 192},
+    {FROM_3_12, NO_CFRAME, .minor = 13, .interpreter_gil = 16, .runtime_interpreters = 632,
+     .runtime_key = 2160, .runtime_finalizing = 608, .interpreter_next = 7264,
+     .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152, .state_native = 160,
+     .code_bytes = 200},
 };
 
 const python_layout_t *python_layout(uint32_t version) {
@@ -88,6 +94,7 @@ bool python_layout_agrees(const python_layout_t *layout, const uint8_t start[PYT
       {40, layout->runtime_interpreters},
       {64, layout->interpreter_next},
       {72, layout->interpreter_threads},
+      {112, layout->interpreter_gil},
       {168, layout->state_next},
       {184, layout->state_frame},
       {192, layout->state_thread},

@@ -27,6 +27,8 @@ typedef struct python_layout {
   uint16_t runtime_interpreters, runtime_key, runtime_finalizing, runtime_current;
   /* PyInterpreterState: the next one, its first thread state */
   uint16_t interpreter_next, interpreter_threads;
+  /* the global lock, to 3.11 in _PyRuntimeState; a pointer to it in PyInterpreterState */
+  uint16_t runtime_gil, interpreter_gil;
   /* PyThreadState; `frame` is the innermost frame, `cframe` the innermost C frame */
   uint16_t state_next, state_frame, state_cframe, state_root_cframe, state_thread, state_native;
   /* CFrame, a local variable of the evaluator */
@@ -40,13 +42,14 @@ typedef struct python_layout {
 } python_layout_t;
 
 /* Fields with one place in all versions: ob_type of an object; size and data of a bytes object;
- * length and state of a string. */
+ * length and state of a string; the interpreter of a thread state. */
 enum {
   PYTHON_OBJECT_TYPE = 8,
   PYTHON_BYTES_SIZE = 16,
   PYTHON_BYTES_DATA = 32,
   PYTHON_TEXT_LENGTH = 16,
   PYTHON_TEXT_STATE = 32,
+  PYTHON_STATE_INTERPRETER = 16,
   /* as many bytes of a frame and of a code object as any version needs */
   PYTHON_FRAME_BYTES = 112,
   PYTHON_CODE_BYTES = 160,

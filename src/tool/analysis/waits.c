@@ -165,7 +165,7 @@ static int by_lock_time(const void *left, const void *right) {
 
 /* ITEMS are COUNT waits for one lock, sorted by owner. Changes their order. */
 static wait_lock_t lock_of(const wait_sum_t **items, size_t count) {
-  wait_lock_t lock = {.address = items[0]->address};
+  wait_lock_t lock = {.name = items[0]->what, .address = items[0]->address};
   uint64_t ns = 0; /* of the current owner */
   for (size_t i = 0; i < count; i++) {
     bool first = !i || items[i]->owner != items[i - 1]->owner;

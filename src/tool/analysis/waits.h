@@ -15,7 +15,8 @@
 /* A thread's waits for one target. After waits_rank: at all of its stacks. */
 typedef struct wait_sum {
   uint32_t tid;
-  const char *call, *what; /* the system call, what its descriptor refers to; "" */
+  const char *call,
+      *what; /* the system call, what its descriptor refers to or the lock's name; "" */
   bool is_mutex;
   uint32_t owner;   /* the thread that held the mutex; 0: unknown, or no mutex */
   uint64_t address; /* of the futex; 0: none */
@@ -25,6 +26,7 @@ typedef struct wait_sum {
 
 /* A mutex and all waits for it. */
 typedef struct wait_lock {
+  const char *name; /* "GIL"; "": it has none, but its variable may have one */
   uint64_t address;
   uint64_t ns;
   size_t waiters, owners; /* different threads */

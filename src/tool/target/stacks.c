@@ -26,6 +26,7 @@
 #include "os/os.h"
 #include "target/process.h"
 #include "target/interpreter/interpreter.h"
+#include "target/interpreter/python/python.h"
 #include "target/registers.h"
 #include "target/state.h"
 #include "target/stop.h"
@@ -68,9 +69,10 @@ static void read_interpreter(capture_t *capture, const thread_t *thread) {
 }
 
 /* Merges the frames that were read last into the walk's. */
-static void place_interpreter(capture_t *capture) {
-  walk_t *walk = &capture->walk;
-  if (capture->interpreter) walk->frames_problem = interpreter_place(capture->interpreter, walk);
+static void place_interpreter(capture_t *capture, thread_t *thread) {
+  if (!capture->interpreter) return;
+  capture->walk.frames_problem = interpreter_place(capture->interpreter, &capture->walk);
+  thread->holds_gil = python_holds_lock(capture->interpreter);
 }
 
 /* ---- stopped ------------------------------------------------------------------------------ */
@@ -130,7 +132,7 @@ static bool read_stopped(capture_t *capture, thread_t *thread, const char **reas
     if (stopped.in_place || walk_copy(capture, &thread->regs)) break;
     stopped.in_place = true;
   }
-  place_interpreter(capture);
+  place_interpreter(capture, thread);
   walk_give(&capture->walk, thread);
   return true;
 }
@@ -156,7 +158,7 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
   read_interpreter(capture, thread);
   thread_sample(files, now);
   if (!sample_same(&before, now)) return false;
-  place_interpreter(capture);
+  place_interpreter(capture, thread);
   return true;
 }
 
@@ -327,7 +329,7 @@ static void capture_core(capture_t *capture) {
     state_wait(target, &target->threads[i], wait.number, wait.args);
     walk_stack(target, &target->threads[i].regs, capture->options->depth, &capture->walk);
     read_interpreter(capture, &target->threads[i]);
-    place_interpreter(capture);
+    place_interpreter(capture, &target->threads[i]);
     walk_give(&capture->walk, &target->threads[i]);
   }
   target->elapsed_ns = os_monotonic_ns() - start;
@@ -351,14 +353,16 @@ static bool still_waits(target_t *target, thread_t *thread, bool first) {
 
 /* The owners were read one after the other while threads ran. A cycle is confirmed if none of its
  * threads ran between two polls and every owner, read again in between, is unchanged: a thread that
- * waits unlocks nothing. */
+ * waits unlocks nothing. A thread that waits for Python's GIL runs every 5 ms to ask for it. It
+ * still waits if no other thread has taken the GIL since it was read. */
 static void confirm_deadlocks(target_t *target) {
   for (int look = 0; look < 3; look++) {
     forget_window(target);
     for (size_t i = 0; i < target->thread_count; i++) {
       thread_t *thread = &target->threads[i];
       if (!thread->deadlock) continue;
-      if (look == 1 ? state_owner_same(target, thread) : still_waits(target, thread, look == 0))
+      if (look == 1 ? state_owner_same(target, thread)
+                    : thread->wait.is_gil || still_waits(target, thread, look == 0))
         continue;
       uint32_t cycle = thread->deadlock;
       for (size_t k = 0; k < target->thread_count; k++)

@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "os/futex_lock.h"
+#include "target/interpreter/python/python.h"
 #include "target/process.h"
 
 /* ---- names -------------------------------------------------------------------------------- */
@@ -134,6 +135,16 @@ static bool is_musl(const target_t *target) {
   return false;
 }
 
+/* Python's global lock is no lock of the C library: its threads wait at a condition variable. */
+static void gil_wait(target_t *target, uint64_t futex, wait_t *wait) {
+  python_lock_t lock;
+  if (!target->interpreter || !python_lock_at(target->interpreter, futex, &lock)) return;
+  wait->is_mutex = wait->is_gil = true;
+  wait->address = lock.address;
+  wait->owner = lock.holder;
+  wait->gil_switches = lock.switches;
+}
+
 static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6]) {
   const futex_reader_t reader = {read_memory, outer_tid, target, is_musl(target)};
   futex_lock_t lock;
@@ -141,6 +152,11 @@ static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6
   thread->wait.address = lock.address;
   thread->wait.is_mutex = lock.is_lock;
   thread->wait.owner = lock.owner;
+  gil_wait(target, args[0], &thread->wait);
+}
+
+const char *state_wait_what(const thread_t *thread) {
+  return thread->wait.is_gil ? "GIL" : thread->wait.path;
 }
 
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]) {
@@ -162,7 +178,8 @@ bool state_owner_same(target_t *target, const thread_t *thread) {
   thread_t again = {.tid = thread->tid};
   if (!thread->wait.syscall) return false;
   futex_wait(target, &again, thread->wait.args);
-  return again.wait.owner == thread->wait.owner;
+  return again.wait.owner == thread->wait.owner &&
+         again.wait.gil_switches == thread->wait.gil_switches;
 }
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */

@@ -18,7 +18,10 @@ int syscall_fd_argument(const char *name);
  * the mutex and its current owner, read from the target's memory. */
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]);
 
-/* Reads the lock of THREAD again: whether its owner changed since state_wait. */
+/* What THREAD waits on, a file or a lock with a name; NULL: unknown. */
+const char *state_wait_what(const thread_t *thread);
+
+/* Reads the lock of THREAD again: whether the same thread has held it since state_wait. */
 bool state_owner_same(target_t *target, const thread_t *thread);
 
 /* Finds cycles of lock owners and numbers them in `deadlock`, from 1. Returns their count. THREADS

@@ -98,8 +98,11 @@ typedef struct thread_wait {
   /* whether it waits for a pthread mutex or rwlock, and its owner; 0: unknown */
   bool is_mutex;
   pid_t owner;
-  /* of the futex, or of the rwlock; 0: none */
+  /* of the futex, or of the rwlock or the GIL; 0: none */
   uint64_t address;
+  /* the lock is Python's GIL, and how often it changed its thread */
+  bool is_gil;
+  uint64_t gil_switches;
 } wait_t;
 
 typedef struct thread {
@@ -123,6 +126,8 @@ typedef struct thread {
   bool proven;
   /* why frames of the interpreter are missing, static text; NULL: none are */
   const char *frames_problem;
+  /* it holds Python's global lock */
+  bool holds_gil;
   /* of a thread in a deadlock: how often it got a CPU */
   uint64_t switches;
   /* how long it was stopped; 0: never */

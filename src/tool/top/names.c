@@ -100,7 +100,9 @@ static void add_polled(const thread_t *thread, target_t *target, char *out, size
 /* The variable of a lock or condition, without the offset in it, and the lock's owner. */
 static void add_futex(stack_symbolizer_t *symbolizer, const wait_t *wait, char *out, size_t size) {
   char variable[64] = "", owner[32] = "";
-  if (stack_symbolizer_variable(symbolizer, wait->address, variable, sizeof variable))
+  if (wait->is_gil)
+    snprintf(variable, sizeof variable, "GIL");
+  else if (stack_symbolizer_variable(symbolizer, wait->address, variable, sizeof variable))
     variable[strcspn(variable, "+")] = 0;
   if (wait->is_mutex && wait->owner) snprintf(owner, sizeof owner, " held by %d", (int)wait->owner);
   snprintf(out, size, "%s%s%s", *variable ? " " : "", variable, owner);

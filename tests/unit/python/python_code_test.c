@@ -15,6 +15,7 @@
 #include "python/chain.h"
 #include "python/code.h"
 #include "python/frame_pc.h"
+#include "python/gil.h"
 
 /* ---- lines ------------------------------------------------------------------------------------
  */
@@ -278,6 +279,72 @@ static void aligns_3_10(void **state) {
   }
 }
 
+/* ---- the global lock
+ * -----------------------------------------------------------------------------
+ */
+
+/* Holder, state, changes of holder; then the first word of the mutex. */
+static void put_lock(uint64_t holder, uint32_t locked, uint64_t switches, uint64_t mutex) {
+  put(BASE + 8, holder);
+  put(BASE + 16, locked);
+  put(BASE + 24, switches);
+  put(BASE + 80, mutex);
+}
+
+/* Another thread takes the lock while it is read for the first time. */
+static bool read_twice(memory_t *self, uint64_t address, void *out, size_t size) {
+  static int reads;
+  bool good = read_bytes(self, address, out, size);
+  if (++reads == 1) put_lock(0x2000, 1, 8, 0);
+  return good;
+}
+
+static void reads_the_global_lock(void **state) {
+  (void)state;
+  memory_t changing = {read_twice};
+  python_runtime_t runtime = {.layout = python_layout(0x030c00f0)};
+  python_gil_t gil;
+  put_lock(0x1000, 1, 7, 0);
+  assert_true(python_gil_read(&runtime, &memory, BASE, &gil));
+  assert_int_equal(gil.holder, 0x1000);
+  assert_int_equal(gil.switches, 7);
+  assert_true(python_gil_read(&runtime, &changing, BASE, &gil));
+  assert_int_equal(gil.holder, 0x2000);
+  assert_int_equal(gil.switches, 8);
+  put_lock(0x1000, 0, 7, 0);
+  assert_true(python_gil_read(&runtime, &memory, BASE, &gil));
+  assert_int_equal(gil.holder, 0);
+  put_lock(0x1000, UINT32_MAX, 7, 0); /* the interpreter has ended */
+  assert_true(python_gil_read(&runtime, &memory, BASE, &gil));
+  assert_int_equal(gil.holder, 0);
+  put_lock(0x1000, 1, 7, 1); /* a thread may be about to note that it is the holder */
+  assert_false(python_gil_read(&runtime, &memory, BASE, &gil));
+  assert_false(python_gil_read(&runtime, &memory, BASE + BYTES, &gil));
+  runtime = (python_runtime_t){.layout = python_layout(0x030b00f0), .address = BASE + 0x400};
+  assert_false(python_gil_read(&runtime, &memory, BASE, &gil));
+  put(BASE + 0x400 + 576, 0x3000); /* the holder notes itself: the mutex does not matter */
+  assert_true(python_gil_read(&runtime, &memory, BASE, &gil));
+  assert_int_equal(gil.holder, 0x3000);
+  assert_int_equal(gil.switches, 7);
+  assert_false(python_gil_is_at(BASE, BASE + 31));
+  assert_true(python_gil_is_at(BASE, BASE + 32));
+  assert_true(python_gil_is_at(BASE, BASE + 207));
+  assert_false(python_gil_is_at(BASE, BASE + 208));
+  assert_false(python_gil_is_at(BASE, BASE - 1));
+}
+
+static void finds_the_global_lock(void **state) {
+  (void)state;
+  python_runtime_t runtime = {.layout = python_layout(0x030b00f0), .address = 0x500000};
+  assert_int_equal(python_gil_of(&runtime, &memory, BASE), 0x500000 + 360);
+  runtime.layout = python_layout(0x030c00f0);
+  put(BASE + 16, BASE + 0x400);
+  put(BASE + 0x400 + 384, BASE + 0x800);
+  assert_int_equal(python_gil_of(&runtime, &memory, BASE), BASE + 0x800);
+  put(BASE + 16, 0);
+  assert_int_equal(python_gil_of(&runtime, &memory, BASE), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(finds_lines_to_3_9),
@@ -291,6 +358,8 @@ int main(void) {
       cmocka_unit_test(notices_contradictions),
       cmocka_unit_test(walks_later_versions),
       cmocka_unit_test(aligns_3_10),
+      cmocka_unit_test(reads_the_global_lock),
+      cmocka_unit_test(finds_the_global_lock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,10 +42,19 @@ char *why_thread_text(why_t *w, uint32_t tid, char *out, size_t size) {
   return out;
 }
 
+bool why_is_gil(const why_t *w, uint64_t address) {
+  for (size_t i = 0; i < w->waits.count; i++)
+    if (w->waits.items[i].address == address)
+      return w->waits.items[i].is_lock && !strcmp(w->waits.items[i].what, "GIL");
+  return false;
+}
+
 char *why_lock_text(const why_t *w, uint64_t address, const char *without, char *out, size_t size) {
   char name[80];
-  if (w->names.of_variable && address &&
-      w->names.of_variable(w->names.context, address, name, sizeof name))
+  if (why_is_gil(w, address))
+    snprintf(out, size, "the GIL");
+  else if (w->names.of_variable && address &&
+           w->names.of_variable(w->names.context, address, name, sizeof name))
     snprintf(out, size, "the lock %s", name);
   else
     snprintf(out, size, "%s", without);

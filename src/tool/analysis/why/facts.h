@@ -68,7 +68,7 @@ typedef struct why_wait {
   uint32_t owner;   /* the thread that held the lock; 0: unknown */
   uint64_t address; /* of the futex or lock; 0: none */
   const char *call; /* the system call; "" */
-  const char *what; /* the file or socket; "" */
+  const char *what; /* the file or socket, or the name of the lock: "GIL"; "" */
 } why_wait_t;
 
 typedef struct why_thread {
@@ -231,7 +231,10 @@ char *why_place_text(const why_stack_t *stack, char out[WHY_PLACE_MAX]);
 char *why_place_of(const why_stack_t *stack, const why_function_t *function,
                    char out[WHY_PLACE_MAX]);
 
-/* "the lock journal", or WITHOUT if the lock at ADDRESS has no name. Returns OUT. */
+/* Whether the lock at ADDRESS is Python's GIL. */
+bool why_is_gil(const why_t *why, uint64_t address);
+
+/* "the lock journal", "the GIL", or WITHOUT if the lock at ADDRESS has no name. Returns OUT. */
 char *why_lock_text(const why_t *why, uint64_t address, const char *without, char *out,
                     size_t size);
 

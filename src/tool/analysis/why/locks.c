@@ -40,13 +40,14 @@ static bool ran_after(const why_t *w, uint32_t tid, uint64_t time_ns) {
 }
 
 /* Whether the thread of LAST waited to the end. Records of living threads are at most a second old,
- * and the last ones are of the end. */
+ * and the last ones are of the end. A thread that waits for the GIL runs every 5 ms to ask for it.
+ */
 static bool waits_to_the_end(const why_t *w, const why_wait_t *last) {
   uint64_t end = 0;
   for (size_t i = 0; i < w->waits.count; i++)
     if (w->waits.items[i].to_ns > end) end = w->waits.items[i].to_ns;
   return (double)(end - last->to_ns) <= WHY_DEADLOCK_NS &&
-         !ran_after(w, last->tid, since_of(w, last));
+         (why_is_gil(w, last->address) || !ran_after(w, last->tid, since_of(w, last)));
 }
 
 static bool has_address(const why_wait_t *const *waits, int count, uint64_t address) {
@@ -142,18 +143,20 @@ static void find_deadlocks(why_t *w, findings_list_t *out) {
 /* All waits for one lock. */
 typedef struct crowd {
   uint64_t address, ns, from_ns, to_ns;
+  bool is_gil;
   uint32_t tids[64];
   unsigned waiters;
 } crowd_t;
 typedef ARRAY(crowd_t) crowds_t;
 
 /* NULL: out of memory, or too many locks: a crowd is at one of the first. */
-static crowd_t *crowd_of(crowds_t *all, uint64_t address) {
+static crowd_t *crowd_of(const why_t *w, crowds_t *all, uint64_t address) {
   enum { LOCKS_MAX = 1024 };
   for (size_t i = 0; i < all->count; i++)
     if (all->items[i].address == address) return &all->items[i];
   crowd_t *c = all->count < LOCKS_MAX ? ARRAY_ADD(*all) : NULL;
-  if (c) *c = (crowd_t){.address = address, .from_ns = UINT64_MAX};
+  if (c)
+    *c = (crowd_t){.address = address, .from_ns = UINT64_MAX, .is_gil = why_is_gil(w, address)};
   return c;
 }
 
@@ -167,7 +170,7 @@ static void collect_crowds(why_t *w, crowds_t *all) {
   for (size_t i = 0; i < w->waits.count; i++) {
     const why_wait_t *wait = &w->waits.items[i];
     if (!wait->is_lock) continue;
-    crowd_t *c = crowd_of(all, wait->address);
+    crowd_t *c = crowd_of(w, all, wait->address);
     if (!c) continue;
     c->ns += wait->to_ns - wait->from_ns;
     if (wait->from_ns < c->from_ns) c->from_ns = wait->from_ns;
@@ -215,9 +218,9 @@ static bool shows_holding(const why_stack_t *s, const why_weights_t *lockers, ui
   return false;
 }
 
-/* What the owner of the lock did during WAIT. */
-static bool add_owner(why_t *w, const why_wait_t *wait, const why_weights_t *lockers,
-                      uint64_t tick_ns, holders_t *h) {
+/* What the owner of the lock did during WAIT. A thread that runs Python code holds the GIL. */
+static bool add_owner(why_t *w, const crowd_t *c, const why_wait_t *wait,
+                      const why_weights_t *lockers, uint64_t tick_ns, holders_t *h) {
   for (size_t i = 0; i < w->waits.count; i++) {
     const why_wait_t *held = &w->waits.items[i];
     if (held->tid != wait->owner || held->address == wait->address) continue;
@@ -238,7 +241,7 @@ static bool add_owner(why_t *w, const why_wait_t *wait, const why_weights_t *loc
     if (t->tid != wait->owner || t->time_ns < wait->from_ns || t->time_ns > wait->to_ns) continue;
     uint64_t ns = t->ticks * tick_ns;
     h->known_ns += ns;
-    if (!shows_holding(why_stack(w, t->stack), lockers, 0)) continue;
+    if (!c->is_gil && !shows_holding(why_stack(w, t->stack), lockers, 0)) continue;
     if (!why_weights_add(&h->weights, why_stack(w, t->stack), ns)) return false;
   }
   return true;
@@ -268,6 +271,22 @@ static bool is_herd(why_t *w, const crowd_t *c) {
   return woken * 2 > c->ns;
 }
 
+/* H: what the owners did; NULL: unknown. */
+static void advise(why_t *w, const crowd_t *c, const holders_t *h, finding_t *f) {
+  bool blocks = h && h->longest && h->blocked_ns * 2 > h->known_ns;
+  const char *call = blocks && h->longest->call[0] ? h->longest->call : "a blocking function";
+  if (c->is_gil && blocks)
+    WHY_SAY(f->advice, "release the GIL around %s: Py_BEGIN_ALLOW_THREADS", call);
+  else if (c->is_gil)
+    WHY_SAY(f->advice, "move the work to other processes, or to C code that releases the GIL");
+  else if (is_herd(w, c))
+    WHY_SAY(f->advice, "wake one thread, not all: pthread_cond_signal");
+  else if (blocks)
+    WHY_SAY(f->advice, "do not call %s while the lock is held", call);
+  else
+    WHY_SAY(f->advice, "hold the lock for less time, or split it");
+}
+
 static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *waiting,
                             const holders_t *h, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], holder[WHY_PLACE_MAX], waiter[WHY_PLACE_MAX];
@@ -294,13 +313,7 @@ static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *wai
   if (wait && (!hold || !why_same_function(wait->function, hold->function)) && used < sizeof f.what)
     (void)snprintf(f.what + used, sizeof f.what - used, "%s in %s", hold ? "; they wait" : "",
                    why_place_of(wait->example, wait->function, waiter));
-  if (is_herd(w, c))
-    WHY_SAY(f.advice, "wake one thread, not all: pthread_cond_signal");
-  else if (hold && h->longest && h->blocked_ns * 2 > h->known_ns)
-    WHY_SAY(f.advice, "do not call %s while the lock is held",
-            h->longest->call[0] ? h->longest->call : "a blocking function");
-  else
-    WHY_SAY(f.advice, "hold the lock for less time, or split it");
+  advise(w, c, hold ? h : NULL, &f);
   WHY_SAY(f.evidence, "lock 0x%llx: %s of waits in %s", (unsigned long long)c->address, a,
           why_seconds((double)lasted, b));
   findings_list_add(out, &f);
@@ -330,9 +343,10 @@ static void judge_crowd(why_t *w, const crowd_t *c, findings_list_t *out) {
   for (size_t i = 0, step = step_of(w); i < w->waits.count && good; i += step) {
     const why_wait_t *wait = &w->waits.items[i];
     if (wait->is_lock && wait->address == c->address && wait->owner && wait->owner != wait->tid)
-      good = add_owner(w, wait, &waiting, tick_ns, &h);
+      good = add_owner(w, c, wait, &waiting, tick_ns, &h);
   }
-  if (good && h.idle_ns * 4 < h.known_ns + 1) describe_convoy(w, c, &waiting, &h, out);
+  bool is_pool = !c->is_gil && h.idle_ns * 4 >= h.known_ns + 1;
+  if (good && !is_pool) describe_convoy(w, c, &waiting, &h, out);
   why_weights_free(&h.weights);
   why_weights_free(&waiting);
 }

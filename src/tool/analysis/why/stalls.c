@@ -50,6 +50,8 @@ static void add_stall(why_t *w, const why_stalls_t *s, findings_list_t *out) {
   if (*s->call && strcmp(s->cause, "cpu") && strcmp(s->call, "futex"))
     (void)snprintf(call, sizeof call, " (%s%s%.200s)", s->call, *s->what ? " on " : "", s->what);
   const why_stack_t *owner = why_stack(w, s->owner_stack);
+  bool is_gil = !strcmp(s->cause, "lock") && !strcmp(s->what, "GIL");
+  if (is_gil) cause = "by the GIL";
   if (!strcmp(s->cause, "lock") && owner->owner >= 0)
     (void)snprintf(call, sizeof call, " that is held in %s", why_place_text(owner, place));
   if (s->count > 1)
@@ -57,7 +59,9 @@ static void add_stall(why_t *w, const why_stalls_t *s, findings_list_t *out) {
   WHY_SAY(f.what, "The event loop was blocked %s%s, %s%s, in %s", s->count > 1 ? times : "for ",
           why_seconds((double)s->longest_ns, a), cause, call,
           why_place_of(why_stack(w, s->stack), s->function, where));
-  WHY_SAY(f.advice, "%s", advice_of(s->cause));
+  WHY_SAY(f.advice, "%s",
+          is_gil ? "move the other thread's work to a process, or to C code that releases the GIL"
+                 : advice_of(s->cause));
   WHY_SAY(f.evidence, "%llu stall%s, %s in all", (unsigned long long)s->count,
           s->count == 1 ? "" : "s", why_seconds((double)s->total_ns, b));
   findings_list_add(out, &f);

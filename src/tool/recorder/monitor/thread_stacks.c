@@ -63,7 +63,8 @@ bool thread_stacks_blocked(thread_stacks_t *s, pid_t tid, blocked_thread_t *out)
   out->owner = thread->wait.owner;
   out->is_mutex = thread->wait.is_mutex;
   out->address = thread->wait.address;
-  if (thread->wait.path) snprintf(out->what, sizeof out->what, "%s", thread->wait.path);
+  const char *what = state_wait_what(thread);
+  if (what) snprintf(out->what, sizeof out->what, "%s", what);
   return out->stack != 0;
 }
 

@@ -283,13 +283,15 @@ static bool is_wanted(void *context, pid_t tid) {
   return t && t->wanted;
 }
 
-static void note_wait(thread_location_t *at, const wait_t *wait) {
+static void note_wait(thread_location_t *at, const thread_t *thread) {
+  const wait_t *wait = &thread->wait;
+  const char *what = state_wait_what(thread);
   at->call = wait->number;
   at->fd = wait->fd;
   at->is_mutex = wait->is_mutex;
   at->owner = wait->owner;
   at->address = wait->address;
-  if (wait->path) snprintf(at->what, sizeof at->what, "%s", wait->path);
+  if (what) snprintf(at->what, sizeof at->what, "%s", what);
 }
 
 /* Counts this poll of T; READ has the stack that was just read. A running thread is not counted,
@@ -308,7 +310,7 @@ static void add_stack(wall_monitor_t *m, target_t *target, monitored_thread_t *t
                           .state = read->state,
                           .call = -1,
                           .fd = -1};
-  if (read->frame_count) note_wait(&at, &read->wait);
+  if (read->frame_count) note_wait(&at, read);
   add_poll(m, t, &at, passed_ns);
   t->settled = at.stack && !ran && read->ending != ENDING_BROKEN;
 }

@@ -80,7 +80,7 @@ static bool put_wait(trace_writer_t *w, const record_event_t *event) {
   if (b.truncated || (double)p.ns < w->least_ns) return true;
   uint64_t end = reader_ns(w->reader, event->time), start = end > p.ns ? end - p.ns : 0;
   char *call = p.call_size ? text_of_bytes(p.call, p.call_size) : text_of("blocked");
-  char *on = p.is_mutex ? text_of("lock") : text_of_bytes(p.what, p.what_size);
+  char *on = p.is_mutex && !p.what_size ? text_of("lock") : text_of_bytes(p.what, p.what_size);
   if (call && on) {
     fprintf(w->out,
             ",\n{\"ph\":\"b\",\"cat\":\"wait\",\"id\":%" PRIu32 ",\"name\":%s,\"pid\":%" PRIu32

@@ -143,13 +143,15 @@ static void print_group(const report_t *r, const waits_t *w, const wait_group_t 
     print_thread(w, item->tid, out);
   }
   const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
-  fprintf(out, "  %s%s%s", r->bold,
-          kind          ? kind
+  bool has_name = item->is_mutex && *item->what;
+  fprintf(out, "  %s%s%s%s", r->bold, has_name ? "the " : "",
+          has_name      ? item->what
+          : kind        ? kind
           : *item->call ? wait_called(r, item->stack, item->call)
                         : "in no system call",
           r->plain);
-  fputs(target_of(r, g->address, target, sizeof target), out);
-  if (*item->what) fprintf(out, " on %s", item->what);
+  if (!has_name) fputs(target_of(r, g->address, target, sizeof target), out);
+  if (*item->what && !has_name) fprintf(out, " on %s", item->what);
   if (g->owner) {
     fprintf(out, ", held by ");
     print_thread(w, g->owner, out);
@@ -182,8 +184,8 @@ static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
   fprintf(out, "%s%slocks, by time waited%s\n", report_gap(r), r->bold, r->plain);
   for (size_t i = 0; i < w->lock_count && i < top; i++) {
     const wait_lock_t *l = &w->locks[i];
-    fprintf(out, "  %9.3f s %s, %zu waiting thread%s", seconds(l->ns),
-            target_of(r, l->address, target, sizeof target), l->waiters,
+    fprintf(out, "  %9.3f s%s %s, %zu waiting thread%s", seconds(l->ns), *l->name ? " " : "",
+            *l->name ? l->name : target_of(r, l->address, target, sizeof target), l->waiters,
             l->waiters == 1 ? "" : "s");
     if (l->owner) {
       fprintf(out, "; %.0f %% of it held by ",
@@ -228,6 +230,7 @@ static const column_t wait_columns[] = {
 
 static const column_t lock_columns[] = {
     {"lock", NULL, UNIT_ADDRESS, FIELD(wait_lock_t, address)},
+    {"name", NULL, UNIT_TEXT, FIELD(wait_lock_t, name), .optional = true},
     {"time_ns", NULL, UNIT_COUNT, FIELD(wait_lock_t, ns)},
     {"waiters", NULL, UNIT_COUNT, FIELD(wait_lock_t, waiters)},
     {"owners", NULL, UNIT_COUNT, FIELD(wait_lock_t, owners)},
@@ -259,7 +262,7 @@ static json_object *make_json(const report_t *r, void *state) {
     json_object *row = json_new_object();
     add_thread(row, w, "tid", "thread", item->tid);
     if (item->address) json_add_address(row, item->is_mutex ? "lock" : "futex", item->address);
-    add_variable(r, row, item->address);
+    if (!item->is_mutex || !*item->what) add_variable(r, row, item->address);
     add_thread(row, w, "owner", "owner_thread", item->owner);
     const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
     if (kind) json_add_text(row, "for", kind);
@@ -269,7 +272,7 @@ static json_object *make_json(const report_t *r, void *state) {
   for (size_t i = 0; i < w->lock_count && i < r->top; i++) {
     json_object *row = json_new_object();
     table_row_json(r, lock_columns, &w->locks[i], row);
-    add_variable(r, row, w->locks[i].address);
+    if (!*w->locks[i].name) add_variable(r, row, w->locks[i].address);
     add_thread(row, w, "owner", "owner_thread", w->locks[i].owner);
     json_append(locks, row);
   }

@@ -61,6 +61,8 @@ static void add_wait(json_object *object, const thread_t *thread) {
   if (wait->path) json_add_text(object, "path", wait->path);
   if (wait->address) json_add_address(object, "futex", wait->address);
   if (wait->owner) json_add_number(object, "owner", wait->owner);
+  if (wait->is_gil) json_add_text(object, "lock", "GIL");
+  if (thread->holds_gil) json_add_flag(object, "holds_gil", true);
   if (thread->signal) json_add_number(object, "signal", thread->signal);
   if (thread->deadlock) json_add_number(object, "deadlock", thread->deadlock);
 }

@@ -61,6 +61,8 @@ const char *stacks_state_word(char state) {
   }
 }
 
+static const char *lock_kind(const wait_t *wait) { return wait->is_gil ? "GIL" : "mutex"; }
+
 void stacks_wait_text(const thread_t *thread, char *out, size_t size) {
   const wait_t *wait = &thread->wait;
   out[0] = 0;
@@ -68,10 +70,10 @@ void stacks_wait_text(const thread_t *thread, char *out, size_t size) {
   if (!wait->syscall)
     snprintf(out, size, "system call %ld", wait->number);
   else if (wait->is_mutex && wait->owner)
-    snprintf(out, size, "%s(mutex 0x%llx, held by thread %d)", wait->syscall,
+    snprintf(out, size, "%s(%s 0x%llx, held by thread %d)", wait->syscall, lock_kind(wait),
              (unsigned long long)wait->address, wait->owner);
   else if (wait->is_mutex)
-    snprintf(out, size, "%s(mutex 0x%llx, holder unknown)", wait->syscall,
+    snprintf(out, size, "%s(%s 0x%llx, holder unknown)", wait->syscall, lock_kind(wait),
              (unsigned long long)wait->address);
   else if (wait->address)
     snprintf(out, size, "%s(0x%llx)", wait->syscall, (unsigned long long)wait->address);
@@ -100,6 +102,7 @@ static int compare_stacks(const thread_t *a, const thread_t *b) {
   if (a->ending != b->ending) return a->ending < b->ending ? -1 : 1;
   if (a->reason != b->reason) return a->reason < b->reason ? -1 : 1;
   if (a->state != b->state) return a->state < b->state ? -1 : 1;
+  if (a->holds_gil != b->holds_gil) return a->holds_gil ? 1 : -1;
   if (a->deadlock != b->deadlock) return a->deadlock < b->deadlock ? -1 : 1;
   return compare_waits(&a->wait, &b->wait);
 }
@@ -319,12 +322,15 @@ static void futex_of_thread(const stacks_view_t *view, const thread_t *thread, c
   const wait_t *wait = &thread->wait;
   const char *call = called(view, thread, wait->syscall);
   char name[1024];
-  if (!stack_symbolizer_variable(view->symbolizer, wait->address, name, sizeof name))
+  if (wait->is_gil)
+    snprintf(name, sizeof name, "the GIL");
+  else if (!stack_symbolizer_variable(view->symbolizer, wait->address, name, sizeof name))
     snprintf(name, sizeof name, "0x%llx", (unsigned long long)wait->address);
+  const char *kind = wait->is_mutex && !wait->is_gil ? "mutex " : "";
   if (wait->is_mutex && wait->owner)
-    snprintf(out, size, "%s(mutex %s, held by thread %d)", call, name, wait->owner);
+    snprintf(out, size, "%s(%s%s, held by thread %d)", call, kind, name, wait->owner);
   else
-    snprintf(out, size, wait->is_mutex ? "%s(mutex %s, holder unknown)" : "%s(%s)", call, name);
+    snprintf(out, size, wait->is_mutex ? "%s(%s%s, holder unknown)" : "%s(%s%s)", call, kind, name);
 }
 
 /* What the threads wait for; only the system call if its arguments differ. */
@@ -358,6 +364,7 @@ static void print_heading(FILE *out, const stacks_view_t *view, const thread_gro
   if (state) fprintf(out, ", %s", state);
   if (wait[0]) fputs(" in ", out);
   put_text(out, wait);
+  if (thread->holds_gil) fputs(", holds the GIL", out);
   if (thread->signal) fprintf(out, ", ended by %s", report_signal_name((uint64_t)thread->signal));
   if (thread->stopped_ns) fprintf(out, ", stopped for %.3f ms", (double)thread->stopped_ns / 1e6);
   fputc('\n', out);
@@ -402,9 +409,10 @@ static void print_deadlock(FILE *out, const target_t *target, const thread_t *fi
   }
   const thread_t *thread = first;
   do {
+    const char *what = thread->wait.is_gil ? "the GIL" : "a mutex";
     thread = thread_by_tid(target, thread->wait.owner);
     if (!thread) break;
-    fprintf(out, " waits for a mutex held by thread %d", thread->tid);
+    fprintf(out, " waits for %s held by thread %d", what, thread->tid);
     if (thread == first) break;
     print_name(out, thread->name);
     fputs(", which", out);

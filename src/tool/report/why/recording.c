@@ -39,7 +39,7 @@ static why_function_t function_of(const frame_name_t *name) {
                           .line = name->line,
                           .library = name->library,
                           .path = name->path,
-                          .own = name->own && is_own_file(name->path, name->file),
+                          .own = name->own && (name->python || is_own_file(name->path, name->file)),
                           .known = name->known};
 }
 

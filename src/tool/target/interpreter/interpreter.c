@@ -53,11 +53,12 @@ void interpreter_close(interpreter_t *self) {
   free(self);
 }
 
+pid_t interpreter_inner_tid(const interpreter_t *self, pid_t tid) {
+  pid_t inner = self->target->live ? process_inner_tid(process_of(self->target), tid) : tid;
+  return inner > 0 ? inner : tid;
+}
+
 void interpreter_read(interpreter_t *self, pid_t tid, uint32_t depth) {
   interpreter_frames_clear(&self->frames);
-  if (self->target->live) {
-    pid_t inner = process_inner_tid(process_of(self->target), tid);
-    if (inner > 0) tid = inner;
-  }
-  self->kind->read(self, tid, depth);
+  self->kind->read(self, interpreter_inner_tid(self, tid), depth);
 }

@@ -72,6 +72,9 @@ struct interpreter {
 interpreter_t *interpreter_open(target_t *target);
 void interpreter_close(interpreter_t *self);
 
+/* The number that thread TID has in its own namespace. */
+pid_t interpreter_inner_tid(const interpreter_t *self, pid_t tid);
+
 /* Reads the frames of thread TID, at most DEPTH. */
 void interpreter_read(interpreter_t *self, pid_t tid, uint32_t depth);
 

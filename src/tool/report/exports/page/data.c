@@ -181,11 +181,14 @@ static int64_t place_what(writer_t *w, const void *events, size_t i) {
   return page_text(&w->names, place_at(events, i)->what);
 }
 
-/* The variable at the address of the futex if it has a name, else the address. */
+/* The lock's name, the variable at the address of the futex if it has a name, else the address. */
 static int64_t place_futex(writer_t *w, const void *events, size_t i) {
   char text[256] = "";
-  uint64_t address = place_at(events, i)->address;
-  if (address && !frame_names_variable(w->source->report->names, address, text, sizeof text))
+  const page_place_t *place = place_at(events, i);
+  uint64_t address = place->address;
+  if (place->is_mutex && *place->what)
+    snprintf(text, sizeof text, "%s", place->what);
+  else if (address && !frame_names_variable(w->source->report->names, address, text, sizeof text))
     snprintf(text, sizeof text, "0x%" PRIx64, address);
   return page_text(&w->names, text);
 }

@@ -68,7 +68,7 @@ static bool add_wait(profile_times_t *t, const record_event_t *event) {
   char call[CALL_MAX], what[WHAT_MAX] = "lock";
   if (b.truncated) return true;
   body_copy_text(call, sizeof call, p.call, p.call_size);
-  if (!p.is_mutex) body_copy_text(what, sizeof what, p.what, p.what_size);
+  if (!p.is_mutex || p.what_size) body_copy_text(what, sizeof what, p.what, p.what_size);
   t->waits += p.samples;
   return add(t, (profile_time_t){.stack = p.stack,
                                  .tid = p.tid,

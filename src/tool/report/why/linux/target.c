@@ -14,7 +14,7 @@
 #include "report/stacks/tail_frames.h"
 #include "report/why/stuck.h"
 #include "symbol/language.h"
-#include "target/target.h"
+#include "target/state.h"
 
 /* A process is observed for two seconds; on a machine that is slow to read it, for at most four. */
 #define PERIOD_NS  UINT64_C(40000000)
@@ -153,6 +153,7 @@ static bool add_wait(observer_t *o, const thread_t *t, uint32_t stack) {
   }
   why_wait_t *wait = ARRAY_ADD(w->waits);
   if (!wait) return false;
+  const char *what = state_wait_what(t);
   *wait = (why_wait_t){.from_ns = from,
                        .to_ns = to,
                        .tid = (uint32_t)t->tid,
@@ -161,7 +162,7 @@ static bool add_wait(observer_t *o, const thread_t *t, uint32_t stack) {
                        .owner = (uint32_t)t->wait.owner,
                        .address = t->wait.address,
                        .call = t->wait.syscall,
-                       .what = t->wait.path ? why_copy_text(w, t->wait.path) : ""};
+                       .what = what ? why_copy_text(w, what) : ""};
   return true;
 }
 

@@ -9,13 +9,14 @@
 #include "base/array.h"
 #include "python/chain.h"
 #include "python/find.h"
+#include "python/gil.h"
 #include "python/states.h"
 #include "target/interpreter/python/codes.h"
-#include "target/interpreter/interpreter.h"
+#include "target/interpreter/python/python.h"
 
 /* A PyThreadState. */
 typedef struct state {
-  uint64_t address;
+  uint64_t address, gil;
   python_thread_t thread;
 } state_t;
 
@@ -24,6 +25,7 @@ typedef struct python {
   interpreter_t common;
   python_runtime_t runtime;
   ARRAY(state_t) states;
+  bool holds_lock;
   python_codes_t codes;
 } python_t;
 
@@ -53,6 +55,7 @@ static bool add_state(void *context, uint64_t address) {
   state_t *state = ARRAY_ADD(p->states);
   if (!state) return false;
   state->address = address;
+  state->gil = python_gil_of(&p->runtime, &p->common.memory, address);
   return python_thread_of(p->runtime.layout, &p->common.memory, address, &state->thread);
 }
 
@@ -91,12 +94,62 @@ static void read_state(python_t *p, uint64_t state, uint32_t depth) {
   interpreter_frames_end_state(frames, step == PYTHON_DAMAGED ? interpreter_damaged : NULL);
 }
 
+static bool is_of(python_t *p, const state_t *state, pid_t inner) {
+  return python_thread_is(&state->thread, p->common.target->machine, &p->common.memory, inner);
+}
+
+static bool holds_lock(python_t *p, const state_t *state) {
+  python_gil_t gil;
+  return state->gil && python_gil_read(&p->runtime, &p->common.memory, state->gil, &gil) &&
+         gil.holder == state->address;
+}
+
 static void read_thread(interpreter_t *self, pid_t tid, uint32_t depth) {
   python_t *p = (python_t *)self;
-  for (size_t i = 0; i < p->states.count; i++)
-    if (python_thread_is(&p->states.items[i].thread, self->target->machine, &self->memory, tid))
-      read_state(p, p->states.items[i].address, depth);
+  p->holds_lock = false;
+  for (size_t i = 0; i < p->states.count; i++) {
+    const state_t *state = &p->states.items[i];
+    if (!is_of(p, state, tid)) continue;
+    read_state(p, state->address, depth);
+    p->holds_lock |= holds_lock(p, state);
+  }
 }
+
+/* ---- the global lock ------------------------------------------------------------------------ */
+
+bool python_holds_lock(const interpreter_t *self) {
+  return self->kind == &python_kind && ((const python_t *)self)->holds_lock;
+}
+
+/* The thread of the state at ADDRESS; 0: unknown. */
+static pid_t thread_of(python_t *p, uint64_t address) {
+  const target_t *target = p->common.target;
+  const state_t *state = p->states.items, *end = state + p->states.count;
+  while (state < end && state->address != address)
+    state++;
+  for (size_t i = 0; state < end && i < target->thread_count; i++)
+    if (is_of(p, state, interpreter_inner_tid(&p->common, target->threads[i].tid)))
+      return target->threads[i].tid;
+  return 0;
+}
+
+bool python_lock_at(interpreter_t *self, uint64_t futex, python_lock_t *out) {
+  python_t *p = (python_t *)self;
+  python_gil_t gil;
+  if (self->kind != &python_kind || self->problem) return false;
+  for (size_t i = 0; i < p->states.count; i++) {
+    uint64_t address = p->states.items[i].gil;
+    if (!address || !python_gil_is_at(address, futex)) continue;
+    *out = (python_lock_t){.address = address};
+    if (!python_gil_read(&p->runtime, &self->memory, address, &gil)) return true;
+    out->switches = gil.switches;
+    if (gil.holder) out->holder = thread_of(p, gil.holder);
+    return true;
+  }
+  return false;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
 
 static bool name(const interpreter_t *self, uint64_t pc, interpreter_name_t *out) {
   const python_t *p = (const python_t *)self;

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""The CPythons of this machine whose frames sonde reads."""
+import glob
+import os
+import shutil
+import subprocess
+
+from helpers import skip
+
+
+def _found():
+    """(version, path) of each interpreter, the system's first."""
+    names = [f"python3.{minor}" for minor in range(8, 14)]
+    paths = ["/usr/bin/python3", *map(shutil.which, names)]
+    root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    paths += sorted(glob.glob(f"{root}/versions/3.*/bin/python3"))
+    for path in filter(None, paths):
+        code = "import sys; print(*sys.version_info[:3], sys.implementation.name)"
+        run = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
+        words = run.stdout.split()
+        if run.returncode == 0 and words[3] == "cpython" and (3, 8) <= (int(words[0]), int(words[1])) <= (3, 13):
+            yield tuple(words[:3]), path
+
+
+def interpreters():
+    """Paths of interpreters by version."""
+    found = {}
+    for version, path in _found():
+        found.setdefault(version, path)
+    return found
+
+
+def any_interpreter():
+    return next((path for _, path in _found()), None) or skip("no CPython from 3.8 to 3.13")
