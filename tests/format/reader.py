@@ -16,7 +16,7 @@ USAGE = [
     "", "rss_bytes", "peak_rss_bytes", "anonymous_bytes", "swap_bytes", "minor_faults", "major_faults",
     "descriptors", "threads", "user_ns", "system_ns", "voluntary_switches", "involuntary_switches",
     "cgroup_memory_bytes", "cgroup_memory_limit_bytes", "cgroup_oom_events", "cgroup_oom_kills",
-    "cgroup_cpu_limit_permille", "cgroup_throttled_ns"]
+    "cgroup_cpu_limit_permille", "cgroup_throttled_ns", "sonde_ns"]
 
 CAUSES = [
     "before", "off", "last_interval", "signal_blocked", "handler_replaced", "seccomp", "no_timer", "no_agent",

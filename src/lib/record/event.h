@@ -106,7 +106,7 @@ static ALWAYS_INLINE bool event_put_free(stream_t *s, uint64_t time, uint64_t ad
 }
 
 /* A sample of the thread's CPU time, which also counts for the MISSED ticks before it. */
-static inline bool event_put_sample(stream_t *s, uint64_t time, uint32_t missed, uint32_t stack) {
+static inline bool event_put_sample(stream_t *s, uint64_t time, uint64_t missed, uint32_t stack) {
   if (UNLIKELY(!event_reserve(s, 0))) return false;
   unsigned head = EVENT_SAMPLE;
   uint8_t *q = event_time(s, s->next + 1, time, &head);

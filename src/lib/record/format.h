@@ -317,7 +317,8 @@ typedef enum no_sample_cause {
   X(USAGE_CGROUP_OOM, 15, "cgroup_oom_events")                                                     \
   X(USAGE_CGROUP_OOM_KILLS, 16, "cgroup_oom_kills")                                                \
   X(USAGE_CGROUP_CPU, 17, "cgroup_cpu_limit_permille") /* thousandths of one CPU */                \
-  X(USAGE_CGROUP_THROTTLED, 18, "cgroup_throttled_ns")
+  X(USAGE_CGROUP_THROTTLED, 18, "cgroup_throttled_ns")                                             \
+  X(USAGE_SONDE, 19, "sonde_ns") /* CPU time of the recorder, and of samples in the program */
 
 typedef enum usage_field {
 #define USAGE_ENUM(name, number, key) name = number,

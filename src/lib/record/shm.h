@@ -9,9 +9,9 @@
  * valid at any instant. A slot contains a chunk if it starts with the chunk magic.
  *
  * The recorder writes the first part of the control page before the program starts. Later it
- * changes `mode`, `sample_bytes` and `sample_interval_ns`, and increments `request` when the
- * program has work to do; the program polls `request` on its slow paths (writer_poll). All threads
- * of the program write the rest with atomic operations.
+ * changes `mode`, `sample_bytes`, `sample_interval_ns` and `pace`, and increments `request` when
+ * the program has work to do; the program polls `request` on its slow paths (writer_poll). All
+ * threads of the program write the rest with atomic operations.
  */
 #ifndef SONDE_RECORD_SHM_H
 #define SONDE_RECORD_SHM_H
@@ -57,18 +57,20 @@ typedef struct shm_control {
   uint64_t limit_bytes; /* of the file; 0: none */
   uint64_t ring_start,
       ring_bytes;              /* the part of the file for all chunks but tables; see format.h */
-  uint64_t sample_interval_ns; /* CPU time of a thread between two samples */
+  uint64_t sample_interval_ns; /* CPU time of a thread that a sample stands for */
   uint64_t sample_bytes;       /* RECORD_SAMPLED_BLOCKS: one sample per this many bytes */
-  uint32_t pid;                /* of the program, as the recorder sees it */
-  uint32_t trace_generation;   /* odd: calls are traced; each switch increments it */
-  uint32_t request;            /* each request increments it */
-  int32_t live_fd;             /* the table of live blocks: live_table.h */
-  int32_t policy_fd;           /* the compiled policy (sensor/audit/policy.h), then its YAML */
-  uint32_t policy_size;        /* of that file; 0: none */
-  uint32_t python_lines;       /* 1: frequent events have the lines of all Python frames */
-  char trace_pattern[4096];    /* sensor/trace/imports.h; empty: no imports are traced */
-  char trace_given[512];       /* the pattern as the user gave it, for messages */
-  uint32_t trace_waits;        /* 1: so are imports that can block: sensor/trace/wait_names.h */
+  uint32_t pace;     /* samples and readings are 2^pace times as far apart: monitor/budget.h */
+  uint64_t sonde_ns; /* CPU time of sonde itself, in the recorder and in the program */
+  uint32_t pid;      /* of the program, as the recorder sees it */
+  uint32_t trace_generation; /* odd: calls are traced; each switch increments it */
+  uint32_t request;          /* each request increments it */
+  int32_t live_fd;           /* the table of live blocks: live_table.h */
+  int32_t policy_fd;         /* the compiled policy (sensor/audit/policy.h), then its YAML */
+  uint32_t policy_size;      /* of that file; 0: none */
+  uint32_t python_lines;     /* 1: frequent events have the lines of all Python frames */
+  char trace_pattern[4096];  /* sensor/trace/imports.h; empty: no imports are traced */
+  char trace_given[512];     /* the pattern as the user gave it, for messages */
+  uint32_t trace_waits;      /* 1: so are imports that can block: sensor/trace/wait_names.h */
   /* The two clocks at the start and at the last update, as in the header. */
   uint64_t calibrated_ticks[2], calibrated_ns[2];
   int32_t leaks_fd;       /* memory shared for a search for leaks: record/leaks.h */
@@ -92,6 +94,8 @@ typedef struct shm_control {
   uint64_t file_end;      /* offset of the next chunk */
   uint64_t ring_at;       /* bytes of the ring allocated so far, in total: shm_reserve */
   uint64_t lost_events, lost_stacks, lost_definitions;
+  uint64_t sampler_ns;    /* CPU time for samples of CPU time, as far as it can be measured */
+  uint64_t blocks_chosen; /* sampled blocks */
   /* Gaps (see below): their number, the reason of the last one, the total time of those that
    * have ended; the start of the last one and the time of the next attempt to write. */
   uint32_t gaps, gap_reason;
@@ -128,6 +132,11 @@ typedef struct shm_control {
 
 #define SHM_CONTROL_PAGES ((uint32_t)((sizeof(shm_control_t) + SHM_PAGE - 1) / SHM_PAGE))
 #define SHM_BYTES         ((uint64_t)SHM_PAGES * SHM_PAGE)
+
+/* CPU time of a thread between two of its samples. */
+static inline uint64_t shm_sample_pause_ns(const shm_control_t *c) {
+  return load_relaxed(&c->sample_interval_ns) << load_relaxed(&c->pace);
+}
 
 /* Copies the clock of the header. */
 static inline void shm_calibrate(shm_control_t *c, const record_header_t *h) {

@@ -106,6 +106,9 @@ void control_close(control_t *control);
  * bytes; "" without a socket. */
 void control_name(const control_t *control, char *out);
 
+/* Tells the program that the recorder has changed a setting that it polls (record/shm.h). */
+void control_notify(const control_t *control);
+
 /* Writes the settings of the recording for the agent, with FOLLOW for its children, too. */
 void control_settings(const control_t *control, bool follow, char *out, size_t size);
 

@@ -96,7 +96,7 @@ static bool can_notify(const control_t *c, pid_t tid) {
 
 /* The program reads settings when it passes through the agent. A thread that only computes does so
  * in the handler of a signal. */
-static void notify_program(const control_t *c) {
+static void send_signal(const control_t *c) {
   char path[40];
   if (is_noticed(c->recording->control) || !load_acquire(&c->recording->control->takes_signals))
     return;
@@ -110,9 +110,14 @@ static void notify_program(const control_t *c) {
   if (tasks) closedir(tasks);
 }
 
+void control_notify(const control_t *c) {
+  __atomic_fetch_add(&c->recording->control->request, 1, __ATOMIC_ACQ_REL);
+  send_signal(c);
+}
+
 /* `sonde ctl` asks again until the program has noticed, so the program is notified again. */
 static void print_noticed(const control_t *c, FILE *reply) {
-  notify_program(c);
+  send_signal(c);
   fprintf(reply, "noticed %s\n", is_noticed(c->recording->control) ? "yes" : "no");
 }
 
@@ -124,6 +129,7 @@ bool control_status(control_t *c, const char *argument, FILE *reply) {
           (double)recording_now_ns(c->recording) / 1e9);
   fprintf(reply, "malloc %s\n", control_malloc_text(load_relaxed(&s->mode), s->sample_bytes, text));
   print_sampler(s, reply);
+  if (load_relaxed(&s->pace)) fprintf(reply, "slowed 1/%u\n", 1u << load_relaxed(&s->pace));
   fprintf(reply, "trace %s\n", load_relaxed(&s->trace_generation) & 1 ? "on" : "off");
   print_noticed(c, reply);
   fprintf(reply, "bytes %" PRIu64 "\nprograms %" PRIu32 "\n", load_relaxed(&s->file_end),
@@ -151,6 +157,7 @@ bool control_malloc(control_t *c, const char *argument, FILE *reply) {
     return false;
   }
   if (mode && report_no_agent(c, "malloc", reply)) return false;
+  store_relaxed(&c->recording->control->pace, 0);
   if (!switch_mode(c, SENSOR_MODE_malloc, mode, sample_bytes, reply)) return false;
   fprintf(reply, "malloc %s\n", argument);
   return true;
@@ -164,11 +171,11 @@ bool control_sample(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "sample takes a number from 1 to %d, or off", HZ_MAX);
     return false;
   }
+  store_relaxed(&s->pace, 0);
   if (!off) store_relaxed(&s->sample_interval_ns, (uint64_t)(1000000000 / hz));
   if (!switch_mode(c, SENSOR_MODE_sample, off ? 0 : SENSOR_MODE_sample, s->sample_bytes, reply))
     return false;
-  __atomic_fetch_add(&s->request, 1, __ATOMIC_ACQ_REL);
-  notify_program(c);
+  control_notify(c);
   print_sampler(s, reply);
   return true;
 }
@@ -184,7 +191,7 @@ bool control_trace(control_t *c, const char *argument, FILE *reply) {
                    c->recording->control->sample_bytes, reply))
     return false;
   recording_set_tracing(c->recording, on);
-  notify_program(c);
+  send_signal(c);
   fprintf(reply, "trace %s\n", argument);
   return true;
 }

@@ -20,12 +20,16 @@
 #define STALL_MS_MIN     50
 #define STALL_MS_MAX     3600000
 
+/* --budget, in percent of one CPU, if no sensor is named. */
+#define DEFAULT_BUDGET_PERCENT 1
+
 /* --cpu: percent of one CPU, and seconds. */
 #define DEFAULT_CPU_PERCENT 80
 #define DEFAULT_CPU_SECONDS 60
 
 /* The same in texts. */
 #define DEFAULT_HZ_TEXT     SENSOR_STRING(DEFAULT_SAMPLE_HZ)
+#define DEFAULT_BUDGET_TEXT SENSOR_STRING(DEFAULT_BUDGET_PERCENT)
 #define DEFAULT_CPU_TEXT    SENSOR_STRING(DEFAULT_CPU_PERCENT) "," SENSOR_STRING(DEFAULT_CPU_SECONDS)
 #define DEFAULT_BLOCKS_TEXT "sample:" SENSOR_STRING(DEFAULT_SAMPLE_KB) "K"
 

@@ -101,6 +101,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   }
   c->recording.keep_free_bytes = f->keep_free_bytes;
   c->recording.control->sample_interval_ns = main->sample_interval_ns;
+  c->recording.control->pace = load_relaxed(&main->pace);
   c->recording.control->follows_async = main->follows_async;
   c->recording.control->python_lines = main->python_lines;
   c->recording.control->policy_fd = main->policy_fd;
@@ -134,6 +135,11 @@ bool follow_child(follow_t *f, pid_t pid, char *settings, size_t size, char *err
   }
   control_settings(&c->control, false, settings, size);
   return true;
+}
+
+void follow_each(follow_t *f, void (*each)(void *context, control_t *control), void *context) {
+  for (followed_t *c = f->first; c; c = c->next)
+    if (!c->ended) each(context, &c->control);
 }
 
 control_t *follow_find(const follow_t *f, const char *token) {

@@ -40,6 +40,9 @@ bool follow_child(follow_t *follow, pid_t pid, char *settings, size_t size, char
 /* The child's recording with TOKEN; NULL: there is none. */
 control_t *follow_find(const follow_t *follow, const char *token);
 
+/* Calls EACH for the recordings of all children that run. */
+void follow_each(follow_t *follow, void (*each)(void *context, control_t *control), void *context);
+
 /* Fills FDS with two descriptors a child, 2 * COUNT in all, for poll. */
 void follow_poll(const follow_t *follow, struct pollfd *fds);
 

@@ -21,6 +21,7 @@
 #include "recorder/launch.h"
 #include "recorder/monitor/leaks_at_exit.h"
 #include "recorder/liveness.h"
+#include "recorder/monitor/budget.h"
 #include "recorder/monitor/coverage.h"
 #include "recorder/monitor/cpu.h"
 #include "recorder/monitors.h"
@@ -73,6 +74,7 @@ typedef struct recorder {
   bool had_children;
   uint64_t children_cpu_ns, own_cpu_ns;
   uint64_t refreshed_ns, noted_bytes;
+  budget_t budget;
   bool has_status_line;
   sigset_t waiting;
 } recorder_t;
@@ -222,7 +224,10 @@ static void refresh(recorder_t *s) {
   if (s->observed && observed_has_executed(s->observed)) note_executed(s);
   if (now - s->refreshed_ns < 1000000000) return;
   s->refreshed_ns = now;
-  if (s->recording.header.state == RECORD_OPEN) recording_refresh(&s->recording);
+  if (s->recording.header.state == RECORD_OPEN) {
+    recording_refresh(&s->recording);
+    budget_refresh(&s->budget, &s->control, s->control.follow);
+  }
   notes_of_size(s->recording.control, now, &s->noted_bytes);
   s->has_status_line = notes_status(now, load_relaxed(&s->recording.control->file_end));
   if (!s->control.follow) return;
@@ -436,6 +441,7 @@ static void note_address_space(void) {
 
 static void set_monitor_options(recorder_t *s) {
   const recorder_options_t *o = s->options;
+  s->budget.permille = o->budget_permille;
   s->monitor_options =
       (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};

@@ -44,6 +44,8 @@ typedef struct recorder_options {
   long wall_hz;
   /* of RECORD_STALLS */
   long stall_ms;
+  /* sonde's own CPU time, in thousandths of one CPU (recorder/monitor/budget.h); 0: no limit */
+  uint32_t budget_permille;
   /* whether CPU use is recorded, and when it is reported */
   bool cpu;
   cpu_rules_t cpu_rules;

@@ -16,6 +16,8 @@
 #define LIST_NS       100000000u
 #define LIST_LEAST_NS 1000000u
 #define LOCK_TRIES    1000000
+/* To deliver a signal and to return from its handler: an estimate. */
+#define DELIVERY_NS 2000u
 
 typedef struct timer {
   pid_t tid; /* 0: free */
@@ -26,10 +28,11 @@ static struct {
   timer_entry_t timers[TIMERS_MAX];
   uint32_t used; /* entries below this may be in use */
   uint32_t locked;
-  uint64_t interval_ns, listed_ns;
-  bool wanted;  /* a thread was created too early for a listing */
-  bool resumed; /* sampling was off or had another rate before */
-  bool limited; /* signal handlers cannot return: see limit */
+  uint64_t pause_ns, listed_ns;
+  uint32_t pace; /* a tick stands for 2^pace intervals */
+  bool wanted;   /* a thread was created too early for a listing */
+  bool resumed;  /* sampling was off or had another rate before */
+  bool limited;  /* signal handlers cannot return: see limit */
 } sampler;
 
 /* Adds the CPU time of TID since its last sample to *SUM. */
@@ -38,9 +41,15 @@ static void account(shm_thread_t *thread, pid_t tid, uint64_t *sum) {
   if (now > 0) thread_table_account(thread, (uint64_t)now, sum);
 }
 
+/* How many intervals before this tick have no sample of their own. */
+static uint64_t intervals_missed(uint32_t missed) {
+  return (((uint64_t)missed + 1) << load_relaxed(&sampler.pace)) - 1;
+}
+
 static void record_tick(const void *ucontext, uint32_t missed) {
   stream_t *s = writer_enter(RECORD_SAMPLES);
   if (!s) return;
+  int64_t began_ns = os_thread_cpu_ns(s->writer->tid);
   shm_thread_t *thread = thread_table_find(&s->writer->control->threads, (uint32_t)s->writer->tid);
   if (thread && load_acquire(&thread->outside)) {
     add_relaxed(&thread->ticks_outside, 1u); /* the recorder covers the time of this tick */
@@ -53,9 +62,11 @@ static void record_tick(const void *ucontext, uint32_t missed) {
     stack = 0;
     add_relaxed(&s->writer->control->lost_stacks, 1);
   }
-  bool written = event_put_sample(s, time, missed, stack);
+  bool written = event_put_sample(s, time, intervals_missed(missed), stack);
   if (!written) writer_lost_event(s->writer->control);
   if (thread) account(thread, s->writer->tid, written ? &thread->sampled_ns : &thread->lost_ns);
+  int64_t used_ns = os_thread_cpu_ns(s->writer->tid) - began_ns;
+  add_relaxed(&s->writer->control->sampler_ns, DELIVERY_NS + (uint64_t)(used_ns > 0 ? used_ns : 0));
   writer_leave(s);
 }
 
@@ -69,7 +80,7 @@ static bool has_timer(pid_t tid) {
 static uint64_t first_tick_ns(pid_t tid) {
   uint64_t x = (os_monotonic_ns() ^ (uint64_t)tid << 32) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
-  return 1 + (x ^ x >> 32) % sampler.interval_ns;
+  return 1 + (x ^ x >> 32) % sampler.pause_ns;
 }
 
 /* The time of TID until now has no samples. */
@@ -92,7 +103,7 @@ static bool add_timer(pid_t tid, uint64_t identity, void *unused) {
   for (uint32_t i = 0; i < TIMERS_MAX; i++) {
     timer_entry_t *t = &sampler.timers[i];
     if (t->tid) continue;
-    int number = os_tick_start(tid, first_tick_ns(tid), sampler.interval_ns);
+    int number = os_tick_start(tid, first_tick_ns(tid), sampler.pause_ns);
     account_start(tid, number < 0);
     if (number < 0) return true; /* the thread has ended, or the timers are exhausted */
     *t = (timer_entry_t){tid, number};
@@ -150,7 +161,7 @@ static bool add_timer_of(uint64_t handle) {
 
 void sample_thread_created(uint64_t handle) {
   shm_control_t *control = writer_control();
-  if (!sampler.interval_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
+  if (!sampler.pause_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
   uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.listed_ns);
   if (since < LIST_NS && add_timer_of(handle)) return;
   if (since < LIST_LEAST_NS)
@@ -172,11 +183,13 @@ static bool drop_timers(void) {
 
 static void reconfigure(shm_control_t *control) {
   bool wanted = !sampler.limited && load_relaxed(&control->mode) & RECORD_SAMPLES;
-  uint64_t interval_ns = wanted ? load_relaxed(&control->sample_interval_ns) : 0;
-  if (interval_ns == sampler.interval_ns || !drop_timers()) return;
-  sampler.resumed |= sampler.interval_ns != 0;
-  sampler.interval_ns = interval_ns;
-  if (interval_ns && os_tick_prepare(on_tick) == 0) list_threads(os_monotonic_ns());
+  uint32_t pace = load_relaxed(&control->pace);
+  uint64_t pause_ns = wanted ? load_relaxed(&control->sample_interval_ns) << pace : 0;
+  store_relaxed(&sampler.pace, pace);
+  if (pause_ns == sampler.pause_ns || !drop_timers()) return;
+  sampler.resumed |= sampler.pause_ns != 0;
+  sampler.pause_ns = pause_ns;
+  if (pause_ns && os_tick_prepare(on_tick) == 0) list_threads(os_monotonic_ns());
 }
 
 static void limit(uint32_t effects) {

@@ -149,6 +149,7 @@ bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
     writer_lost_event(w->control);
     return false;
   }
+  add_relaxed(&w->control->blocks_chosen, 1);
   return true;
 }
 

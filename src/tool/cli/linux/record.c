@@ -35,6 +35,7 @@ enum {
   KEY_NO_WAITS,
   KEY_LEAKS,
   KEY_CPU,
+  KEY_BUDGET,
   KEY_FOLLOW,
   KEY_JIT,
   KEY_ASYNC,
@@ -87,6 +88,11 @@ static const cli_option_t options[] = {
      "record CPU use per thread. LIMIT is PERCENT,SECONDS\n"
      "(" DEFAULT_CPU_TEXT "): report, with a profile, when a thread or the\n"
      "process uses more than PERCENT of one CPU for SECONDS"},
+    {KEY_BUDGET, "budget", "PERCENT",
+     "sample less often while sonde itself uses more than\n"
+     "PERCENT of one CPU, or of the program's CPU time if that\n"
+     "is more (default: " DEFAULT_BUDGET_TEXT " if no option selects what to\n"
+     "record, otherwise off; 'off')"},
     CLI_GROUP("the recording"),
     {'o', "output", "FILE",
      "the recording; default COMMAND.PID.sonde; an existing\n"
@@ -145,6 +151,7 @@ typedef struct parsed {
   char trace_pattern[sizeof((shm_control_t *)0)->trace_pattern];
   long audit_depth; /* 0: all frames */
   bool no_waits;
+  bool budget_given;
 } parsed_t;
 
 static bool parse_malloc(const char *value, parsed_t *p) {
@@ -163,6 +170,17 @@ static bool parse_cpu(const char *text, cpu_rules_t *out) {
   long seconds;
   if (!parse_number(end + 1, 1, 86400, &seconds)) return false;
   *out = (cpu_rules_t){(uint32_t)(percent * 10 + 0.5), (uint64_t)seconds * 1000000000u};
+  return true;
+}
+
+/* "0.5", or "off" */
+static bool parse_budget(const char *text, uint32_t *permille) {
+  char *end;
+  *permille = 0;
+  if (!strcmp(text, "off")) return true;
+  double percent = strtod(text, &end);
+  if (end == text || *end || !(percent >= 0.1 && percent <= 100)) return false;
+  *permille = (uint32_t)(percent * 10 + 0.5);
   return true;
 }
 
@@ -220,6 +238,10 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     o->cpu = true;
     if (!value || parse_cpu(value, &o->cpu_rules)) break;
     return "--cpu takes a percentage of one CPU and seconds: 80,60";
+  case KEY_BUDGET:
+    p->budget_given = true;
+    if (parse_budget(value, &o->budget_permille)) break;
+    return "--budget takes a percentage from 0.1 to 100, or off";
   case KEY_stall:
     o->mode |= SENSOR_MODE_stall;
     if (!value || parse_number(value, STALL_MS_MIN, STALL_MS_MAX, &o->stall_ms)) break;
@@ -283,6 +305,7 @@ static bool complete(parsed_t *p) {
   recorder_options_t *o = &p->options;
   if (!complete_leaks(p)) return false;
   if (!p->malloc_given && !o->mode) {
+    if (!p->budget_given) o->budget_permille = DEFAULT_BUDGET_PERCENT * 10;
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
@@ -325,6 +348,7 @@ static int observe(parsed_t *p, int rest_count) {
   if (wrong) return cli_wrong_use(&usage, "%s", wrong);
   if (!complete_leaks(p)) return CLI_FAILED;
   if (!o->mode && !p->audit_depth) {
+    if (!p->budget_given) o->budget_permille = DEFAULT_BUDGET_PERCENT * 10;
     o->mode = RECORD_SAMPLES | RECORD_STALLS;
     o->wall_hz = DEFAULT_SAMPLE_HZ;
   }

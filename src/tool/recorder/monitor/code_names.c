@@ -13,8 +13,10 @@
 #include "target/jit/file.h"
 #include "target/jit/runtime.h"
 
-#define FIRST_NS     UINT64_C(100000000)
-#define INTERVAL_NS  UINT64_C(200000000)
+#define FIRST_NS    UINT64_C(100000000)
+#define INTERVAL_NS UINT64_C(200000000)
+/* Between two searches for files, until a stack shows that the program generates code. */
+#define SEARCH_NS    UINT64_C(2000000000)
 #define PAUSE_FACTOR 100u /* at most 1 % of a CPU */
 
 struct code_names {
@@ -24,6 +26,7 @@ struct code_names {
   jit_files_t files;
   jit_t *codes;
   uint32_t exec_index;
+  uint64_t search_due_ns;
   /* pcs and codes of the last look-up */
   uint32_t pcs;
   size_t known;
@@ -47,6 +50,7 @@ static void follow_exec(code_names_t *n) {
   n->pcs = 0;
   n->known = 0;
   n->files.path[0] = n->files.mapped[0] = 0;
+  n->search_due_ns = 0;
   n->has_read = false;
   jit_clear(n->codes);
 }
@@ -103,14 +107,16 @@ static void write_names(code_names_t *n) {
 
 static void poll_once(code_names_t *n, bool last) {
   follow_exec(n);
-  if (!last) {
+  uint64_t now_ns = os_monotonic_ns();
+  if (!last && (pc_count(n) || now_ns >= n->search_due_ns)) {
     jit_files_refresh(&n->files);
     find_program(n);
+    n->search_due_ns = now_ns + SEARCH_NS;
   }
   if (!pc_count(n)) return;
   pid_t own = (pid_t)load_relaxed(&n->recording->control->own_pid);
   if (own > 0) n->files.inner = own;
-  n->has_read |= jit_files_read(&n->files, n->codes, os_monotonic_ns());
+  n->has_read |= jit_files_read(&n->files, n->codes, now_ns);
   write_names(n);
 }
 

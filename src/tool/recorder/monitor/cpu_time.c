@@ -35,6 +35,8 @@
  * samples, since the kernel's buffer holds only few. */
 #define POLL_NS      UINT64_C(50000000)
 #define POLL_SAMPLES 5u
+/* While no thread is sampled from outside, and while nothing is sampled. */
+#define OWN_POLL_NS  UINT64_C(100000000)
 #define IDLE_POLL_NS UINT64_C(250000000)
 /* After n ns of CPU time, the monitor pauses for 19 n. */
 #define PAUSE_FACTOR 19u
@@ -163,9 +165,12 @@ static void account(timed_thread_t *t, uint64_t run_ns, no_sample_cause_t cause)
   thread_table_account(t->entry, run_ns, &t->no_sample_ns[cause]);
 }
 
+static uint64_t pause_of(const cpu_time_monitor_t *m) {
+  return shm_sample_pause_ns(m->recording->control);
+}
+
 /* Why the ticks of T do not arrive. False if nothing shows that, and they may be late. */
 static bool find_cause(const cpu_time_monitor_t *m, timed_thread_t *t, uint64_t late_ns) {
-  uint64_t interval_ns = m->recording->control->sample_interval_ns;
   signal_state_t state;
   if (!signal_state_read(m->pid, t->tid, &state)) return false;
   t->is_kernel = state.is_kernel;
@@ -178,20 +183,19 @@ static bool find_cause(const cpu_time_monitor_t *m, timed_thread_t *t, uint64_t 
                                       : NO_SAMPLE_REPLACED;
   bool is_new = !t->entry->position_ns && late_ns < NO_TIMER_NS;
   if (state.is_kernel || state.is_blocked) return true;
-  return !is_new && (!state.is_caught || late_ns >= 3 * interval_ns + UNKNOWN_NS);
+  return !is_new && (!state.is_caught || late_ns >= 3 * pause_of(m) + UNKNOWN_NS);
 }
 
 static void take_over(cpu_time_monitor_t *m, timed_thread_t *t) {
-  uint64_t interval_ns = m->recording->control->sample_interval_ns;
   uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
-  if (t->run_ns < t->entry->position_ns || late_ns < interval_ns + LATE_NS) return;
+  if (t->run_ns < t->entry->position_ns || late_ns < pause_of(m) + LATE_NS) return;
   if (!find_cause(m, t, late_ns)) return;
   if (t->is_kernel || t->is_refused) {
     account(t, t->run_ns, t->cause);
     return;
   }
   bool merges = late_ns <= MERGE_MAX_NS;
-  if (!outside_start(&t->outside, m->writer, t->tid, t->name, interval_ns, t->run_ns,
+  if (!outside_start(&t->outside, m->writer, t->tid, t->name, m->recording->control, t->run_ns,
                      merges ? late_ns : 0)) {
     t->is_refused = true;
     return;
@@ -202,6 +206,7 @@ static void take_over(cpu_time_monitor_t *m, timed_thread_t *t) {
 }
 
 static void read_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
+  outside_set_pause(&t->outside, pause_of(m));
   uint64_t until_ns = outside_read(&t->outside, &m->stacks, t->run_ns);
   thread_table_account(t->entry, until_ns < t->run_ns ? until_ns : t->run_ns,
                        &t->entry->sampled_ns);
@@ -235,8 +240,8 @@ static bool stops_for_python(cpu_time_monitor_t *m, const timed_thread_t *t, uin
   target_t *target = stopped_is_possible() ? thread_stacks_target(&m->stacks) : NULL;
   signal_state_t state;
   if (!target || !stacks_has_interpreter(target)) return false;
-  return late_ns < STOPS_MAX * m->recording->control->sample_interval_ns ||
-         !signal_state_read(m->pid, t->tid, &state) || !state.is_traced;
+  return late_ns < STOPS_MAX * pause_of(m) || !signal_state_read(m->pid, t->tid, &state) ||
+         !state.is_traced;
 }
 
 /* False if the thread has to be stopped for its samples. */
@@ -244,8 +249,8 @@ static bool start_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
   uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
   bool merges = late_ns <= MERGE_MAX_NS;
   if (t->is_refused || m->sampled == OUTSIDE_MAX || stops_for_python(m, t, late_ns)) return false;
-  if (!outside_start(&t->outside, m->writer, t->tid, t->name,
-                     m->recording->control->sample_interval_ns, t->run_ns, merges ? late_ns : 0)) {
+  if (!outside_start(&t->outside, m->writer, t->tid, t->name, m->recording->control, t->run_ns,
+                     merges ? late_ns : 0)) {
     t->is_refused = true;
     return false;
   }
@@ -298,17 +303,22 @@ static void stop_threads(cpu_time_monitor_t *m) {
   for (size_t i = 0; tids && i < m->count; i++) {
     const timed_thread_t *t = &m->threads[i];
     uint64_t pending_ns = t->entry ? t->run_ns - load_relaxed(&t->entry->position_ns) : 0;
-    if (t->is_stopped && pending_ns >= m->recording->control->sample_interval_ns)
-      tids[count++] = t->tid;
+    if (t->is_stopped && pending_ns >= pause_of(m)) tids[count++] = t->tid;
   }
   if (count) stopped_read(&m->stacks, tids, count, add_stop, m);
   free(tids);
 }
 
-static bool any_stopped(const cpu_time_monitor_t *m) {
-  for (size_t i = 0; i < m->count; i++)
-    if (m->threads[i].is_stopped) return true;
-  return false;
+/* Between two polls. Threads that a poll stops need one for each sample. */
+static uint64_t poll_pause_ns(const cpu_time_monitor_t *m) {
+  if (!is_sampling(m) && m->recording->control->exec_index) return IDLE_POLL_NS;
+  uint64_t pause_ns = OWN_POLL_NS << load_relaxed(&m->recording->control->pace), least_ns = POLL_NS;
+  if (POLL_SAMPLES * pause_of(m) < least_ns) least_ns = POLL_SAMPLES * pause_of(m);
+  for (size_t i = 0; i < m->count; i++) {
+    if (m->threads[i].is_stopped) return pause_of(m) < POLL_NS ? pause_of(m) : POLL_NS;
+    if (m->threads[i].outside.on) pause_ns = least_ns;
+  }
+  return pause_ns;
 }
 
 /* ---- one poll ----------------------------------------------------------------------------- */
@@ -350,7 +360,7 @@ static void end_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   if (run_ns < load_relaxed(&t->entry->position_ns)) run_ns = load_relaxed(&t->entry->position_ns);
   bool is_stoppable = m->from_outside && stopped_is_possible();
   uint64_t late_ns = run_ns - load_relaxed(&t->entry->position_ns);
-  bool is_late = late_ns >= STOPS_MAX * m->recording->control->sample_interval_ns;
+  bool is_late = late_ns >= STOPS_MAX * pause_of(m);
   bool is_unsampled = t->is_refused && (!is_stoppable || is_late);
   account(t, run_ns, !is_sampling(m) ? NO_SAMPLE_OFF : is_unsampled ? t->cause : NO_SAMPLE_LAST);
   write_thread(m, t, run_ns);
@@ -482,12 +492,8 @@ static void *watch(void *context) {
     poll_threads(m);
     write_all(m);
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
-    uint64_t poll_ns = POLL_SAMPLES * m->recording->control->sample_interval_ns;
-    if (any_stopped(m)) poll_ns = m->recording->control->sample_interval_ns;
-    if (poll_ns > POLL_NS) poll_ns = POLL_NS;
-    if (!is_sampling(m) && m->recording->control->exec_index) poll_ns = IDLE_POLL_NS;
-    if (pause_ns < poll_ns) pause_ns = poll_ns;
-    (void)os_futex_wait(&m->bell, 0, pause_ns);
+    uint64_t least_ns = poll_pause_ns(m);
+    (void)os_futex_wait(&m->bell, 0, pause_ns < least_ns ? least_ns : pause_ns);
   }
   return NULL;
 }

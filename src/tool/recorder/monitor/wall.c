@@ -412,7 +412,7 @@ static void *watch(void *context) {
     uint64_t used_ns = cpu_ns();
     look(m, now);
     uint64_t rested = os_monotonic_ns() + PAUSE_FACTOR * (cpu_ns() - used_ns);
-    next += m->interval_ns;
+    next += m->interval_ns << load_relaxed(&m->stacks.recording->control->pace);
     if (next < rested) next = rested;
   }
   return NULL;

@@ -38,7 +38,8 @@ static const struct {
             {USAGE_MINOR_FAULTS, "minor page faults", IN_COUNTS, true, false, false},
             {USAGE_MAJOR_FAULTS, "major page faults", IN_COUNTS, true, false, true},
             {USAGE_VOLUNTARY, "waits", IN_COUNTS, true, false, false},
-            {USAGE_INVOLUNTARY, "preemptions", IN_COUNTS, true, false, false}};
+            {USAGE_INVOLUNTARY, "preemptions", IN_COUNTS, true, false, false},
+            {USAGE_SONDE, "sonde's CPU time", IN_TIME, true, false, false}};
 
 static void *start(const report_t *r) {
   usage_state_t *s = calloc(1, sizeof *s);

@@ -10,15 +10,23 @@
 #define DOUBT_NS UINT64_C(200000000)
 
 bool outside_start(outside_t *o, monitor_writer_t *writer, pid_t tid, const char *name,
-                   uint64_t interval_ns, uint64_t run_ns, uint64_t before_ns) {
+                   const shm_control_t *control, uint64_t run_ns, uint64_t before_ns) {
+  uint64_t pause_ns = shm_sample_pause_ns(control);
   if (!o->stream) o->stream = monitor_writer_stream(writer, tid, name);
-  if (!o->stream || !perf_ticks_open(&o->ticks, tid, interval_ns)) return false;
+  if (!o->stream || !perf_ticks_open(&o->ticks, tid, pause_ns)) return false;
   o->on = true;
-  o->interval_ns = interval_ns;
+  o->interval_ns = load_relaxed(&control->sample_interval_ns);
+  o->pause_ns = pause_ns;
   o->start_ns = run_ns;
   o->before_ns = before_ns;
   o->written_ns = o->sampled_ns = 0;
   return true;
+}
+
+void outside_set_pause(outside_t *o, uint64_t pause_ns) {
+  if (o->pause_ns == pause_ns) return;
+  o->pause_ns = pause_ns;
+  perf_ticks_set_interval(&o->ticks, pause_ns);
 }
 
 void outside_stop(outside_t *o) {

@@ -12,7 +12,8 @@
 typedef struct outside {
   perf_ticks_t ticks;
   bool on;
-  uint64_t interval_ns;
+  /* that a sample stands for, and between two samples */
+  uint64_t interval_ns, pause_ns;
   /* of the thread at the start, by its own clock */
   uint64_t start_ns;
   /* before the start, that the first sample also counts for */
@@ -27,10 +28,14 @@ typedef struct outside {
   monitor_stream_t *stream;
 } outside_t;
 
-/* Starts sampling the thread TID, called NAME, each INTERVAL_NS of its CPU time, which is RUN_NS
- * now. The first sample also counts for the BEFORE_NS before. False if the system refuses it. */
+/* Starts sampling the thread TID, called NAME, at the rate and pace of CONTROL. Its CPU time is
+ * RUN_NS now. The first sample also counts for the BEFORE_NS before. False if the system refuses
+ * it. */
 bool outside_start(outside_t *o, monitor_writer_t *writer, pid_t tid, const char *name,
-                   uint64_t interval_ns, uint64_t run_ns, uint64_t before_ns);
+                   const shm_control_t *control, uint64_t run_ns, uint64_t before_ns);
+
+/* Follows a change of the pace. */
+void outside_set_pause(outside_t *o, uint64_t pause_ns);
 
 /* Writes the samples since the last call. RUN_NS is the thread's CPU time now. Returns its CPU time
  * at its last sample; 0 if there was no new one. */

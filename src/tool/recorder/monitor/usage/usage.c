@@ -75,6 +75,8 @@ static void poll_once(usage_monitor_t *m, bool last) {
     program_write(m->writer, (pid_t)m->recording->header.pid);
   usage_read(&m->files, slow, &m->now);
   if (slow) cgroup_read(&m->cgroup, &m->now);
+  uint64_t sonde_ns = load_relaxed(&m->recording->control->sonde_ns);
+  if (sonde_ns) usage_set(&m->now, USAGE_SONDE, sonde_ns);
   if (load_acquire(&m->recording->control->exec_index) != exec_index) {
     m->now = before; /* of the program before an exec */
     return;
@@ -91,7 +93,8 @@ static void *watch(void *context) {
   while (!load_acquire(&m->stop)) {
     uint64_t used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
     if (has_begun(m)) poll_once(m, false);
-    uint64_t least_ns = has_begun(m) ? POLL_NS : START_NS;
+    uint64_t poll_ns = POLL_NS << load_relaxed(&m->recording->control->pace);
+    uint64_t least_ns = has_begun(m) ? poll_ns : START_NS;
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
     (void)os_futex_wait(&m->bell, 0, pause_ns < least_ns ? least_ns : pause_ns);
   }
