@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 
-from helpers import kill, needs, output_of, run_cases, skip, sonde, source_file, states_of
+from helpers import SONDE, kill, needs, output_of, run_cases, skip, sonde, source_file, states_of
 from shared.interpreters import any_interpreter, interpreters
 
 PROGRAM = source_file("real", "python", "states.py")
@@ -124,12 +124,15 @@ def _busy():
 
 
 def top():
-    program = _busy()
-    try:
-        printed = sonde("top", "-n", "2", "-d", "0.7", program.pid)
-    finally:
-        kill(program)
-    assert re.search(r" 100\.0 +[1-9][0-9.]+ crunch +busy\.py:\d+", printed), printed
+    """Until the program has had a CPU."""
+    program, printed = _busy(), ""
+    with subprocess.Popen([SONDE, "top", "-n", "1000", "-d", "0.2", str(program.pid)], stdout=subprocess.PIPE, text=True) as shown:
+        while not re.search(r" 100\.0 +[1-9][0-9.]+ crunch +busy\.py:\d+", printed):
+            line = shown.stdout.readline()
+            assert line, printed
+            printed += line
+        shown.terminate()
+    kill(program)
     assert "EvalFrame" not in printed, printed
 
 

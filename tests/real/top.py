@@ -235,8 +235,15 @@ def kept_recording():
     if SANITIZED:
         skip("the agent is not built with a sanitizer")
     path = fresh()
-    done = try_sonde("top", "--once", "-d", "0.1", "-o", path, "--", BINARY, "x")
-    assert done.returncode == 0 and "ready" in done.stderr, done
+    top = subprocess.Popen([SONDE, "top", "-n", "1000", "-d", "0.1", "-o", path, "--", BINARY, "x"], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True)
+    shown = ""
+    while not re.search(r"^ +\S+ +\S+ burn ", shown, re.M):  # so the program has said that it is ready
+        shown = top.stdout.readline()
+        assert shown, top.stderr.read()
+    top.send_signal(signal.SIGINT)
+    _, said = top.communicate()
+    assert top.returncode == 0 and "ready" in said, (top.returncode, said)
     assert "sample" in try_sonde("report", path).stdout
     done = try_sonde("top", "--once", "--", "/nonexistent")
     assert done.returncode == 2 and "cannot run '/nonexistent'" in done.stderr and not done.stdout, done
