@@ -15,6 +15,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "../../fixtures/asleep.h"
+
 #define APART __attribute__((noinline))
 
 namespace {
@@ -128,7 +130,7 @@ int main(int count, char **words) {
   if (count > 2) {
     pthread_t thread;
     pthread_create(&thread, nullptr, wait_for_ever, nullptr);
-    usleep(20000);
+    until_asleep(1);
   }
   leave(4, words[0]);
 }
