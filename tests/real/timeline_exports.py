@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The exports with times: firefox, speedscope, callgrind, heaptrack and massif. Their totals are those of
-`sonde report`, by the importer of the Firefox Profiler, heaptrack_print, callgrind_annotate and ms_print where these
+"""The exports with times: firefox, speedscope, callgrind, heaptrack, massif, Chrome traces and csv. Their totals are
+those of `sonde report`, by the importer of the Firefox Profiler, heaptrack_print, callgrind_annotate and ms_print where these
 are installed."""
 import collections
+import csv
 import functools
 import gzip
+import io
 import itertools
 import json
 import os
@@ -15,7 +17,7 @@ import shutil
 import subprocess
 
 from helpers import (SOURCE, WORK, check, events, fresh, needs, needs_agent, output_of, record, report, run_cases,
-                     skip, sonde, try_sonde, until)
+                     skip, sonde, start_record, try_sonde, until)
 from shared.timeline import PROGRAM
 
 needs_agent()
@@ -248,7 +250,7 @@ def massif():
 
 
 def chrome_trace():
-    """Each wait of the recording is a pair of events of its thread; its time is that of the record. Each reading of
+    """Each wait and each stall of the recording is a pair of events of its thread; its time is that of the record. Each reading of
     the process's resources is an event of a counter."""
     trace = json.loads(pathlib.Path(exported("chrome-trace")).read_text())["traceEvents"]
     waits = [e for e in events(recorded()) if e["event"] == "wall"]
@@ -267,10 +269,95 @@ def chrome_trace():
     check(counters == expected, (counters, expected))
 
 
+def flat(row):
+    """A row of a list in JSON as csv has it."""
+    found = {}
+    for key, value in row.items():
+        if isinstance(value, dict):
+            found.update({f"{key}_{inner}": part for inner, part in value.items()})
+        else:
+            found[key] = value
+    return {key: str(value).lower() if isinstance(value, bool) else value for key, value in found.items()
+            if not isinstance(value, list)}
+
+
+def csv_rows(*options, of=None):
+    text = sonde("export", "--as", "csv", *options, of or recorded())
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def same_row(row, expected):
+    """Fields that a row does not have are empty."""
+    for key, text in row.items():
+        value = expected.get(key, "")
+        same = float(text) == value if isinstance(value, (int, float)) else text == value
+        check(same, (key, text, value, expected))
+    check(set(expected) <= set(row), (row, expected))
+
+
+def same_rows(rows, expected):
+    check(len(rows) == len(expected) > 0, (len(rows), len(expected)))
+    for row, one in zip(rows, expected):
+        same_row(row, flat(one))
+
+
+def tables():
+    """Each list as csv is that of the report. The lines of resources have the values that held at their time."""
+    told = report(recorded(), "--top", "100000")
+    lists = {"sample": ("sample", "functions"), "peak": ("malloc", "functions"), "wait": ("waits", "waits"),
+             "wall": ("wall", "threads")}
+    for by, (section, name) in lists.items():
+        same_rows(csv_rows("--by", by), told[section][name])
+    check(len(csv_rows()) == len(told["sample"]["functions"]), "the functions are the default")
+    series = {key: value["points"] for key, value in told["usage"].items() if isinstance(value, dict) and "points" in value}
+    rows = csv_rows("--by", "usage")
+    check([int(row["time_ns"]) for row in rows] == sorted({ns for points in series.values() for ns, _ in points}), rows)
+    for row in rows:
+        for key, points in series.items():
+            held = [value for ns, value in points if ns <= int(row["time_ns"])]
+            check(row[key] == (str(held[-1]) if held else ""), (key, row))
+    run = try_sonde("export", "--as", "csv", "--by", "calls", recorded())
+    check(run.returncode == 2 and "--trace" in run.stderr and len(run.stderr.splitlines()) == 1, run)
+
+
+# A loop that the monitor recognizes, which then blocks until it gets a byte.
+LOOP = """
+import os, select
+queue = select.epoll()
+for i in range(12):
+    queue.poll(0.01)
+os.read(0, 1)
+"""
+
+
+def stalled():
+    """A recording with a stall that has ended."""
+    path, recorder = start_record(["/usr/bin/python3", "-c", LOOP], "--stall=100", stdin=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL)
+    until(lambda: try_sonde("report", path, "stalls", "--json").returncode == 0 and
+          report(path, "stalls")["stalls"]["stalls"], "a stall in the recording")
+    recorder.communicate(b"x", timeout=150)
+    return path
+
+
+def stalls():
+    """A stall is a pair of events of its thread, from its begin to its end, and a line of csv."""
+    path = stalled()
+    told = report(path, "stalls")["stalls"]["stalls"]
+    check(told and told[-1]["call"] == "read", told)
+    trace = json.loads(sonde("export", "--as", "chrome-trace", path))["traceEvents"]
+    begun, ended = [[e for e in trace if e["ph"] == ph and e["cat"] == "stall"] for ph in "be"]
+    check([(round(e["ts"] * 1000), e["tid"], e["args"]["function"], e["args"]["length_ms"]) for e in begun] ==
+          [(s["began_ns"], s["tid"], s["hot_path"]["function"], round(s["length_ns"] / 1e6, 3)) for s in told],
+          (begun, told))
+    check([round(e["ts"] * 1000) for e in ended] == [s["began_ns"] + s["total_ns"] for s in told], ended)
+    same_rows(csv_rows("--by", "stall", of=path), told)
+
+
 def refusals():
     """A format without data is a valid, empty file; a wrong format is refused."""
     run = try_sonde("export", "--as", "firefoxx", recorded())
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, firefox_importer, speedscope, callgrind, heaptrack, massif, chrome_trace, refusals])
+run_cases([firefox, firefox_importer, speedscope, callgrind, heaptrack, massif, chrome_trace, stalls, tables, refusals])

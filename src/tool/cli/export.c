@@ -11,6 +11,7 @@
 #include "analysis/samples.h"
 #include "base/output.h"
 #include "cli/common/audit_recording.h"
+#include "cli/common/export_csv.h"
 #include "cli/common/export_timeline.h"
 #include "cli/cli.h"
 #include "cli/common/naming.h"
@@ -46,14 +47,16 @@ static const cli_option_t options[] = {
      "callgrind: CPU time by line and call, for KCachegrind and callgrind_annotate\n"
      "heaptrack: every allocation and free, for heaptrack_gui and heaptrack_print\n"
      "massif: the live heap over time with call trees, for ms_print and massif-visualizer\n"
-     "chrome-trace: traced calls, waits and memory use, for Perfetto and speedscope\n"
+     "chrome-trace: traced calls, waits, stalls and memory use, for Perfetto and speedscope\n"
      "calls: traced calls as text, a line each: depth, duration, start and name\n"
-     "sarif: audited calls, for code scanners; csv: the same as a table\n"
+     "sarif: audited calls, for code scanners\n"
+     "csv: a list of the report, or audited calls, for spreadsheets\n"
      "xcprivacy: a draft of Apple's privacy manifest"},
-    {KEY_BY, "by", "WHAT:sample|wait|wall|peak|leaked|allocated|temporary",
+    {KEY_BY, "by", "WHAT:sample|wait|wall|peak|leaked|allocated|temporary|stall|calls|usage|audit",
      "the weight: sample (CPU time); wait (time off the CPU), wall (both), in nanoseconds; peak, "
      "leaked, allocated (bytes); temporary (calls). Default: sample if there are samples, else "
-     "peak. pprof has all times, or all weights of blocks"},
+     "peak. pprof has all times, or all weights of blocks. csv: functions by these; wait, stall, "
+     "calls; wall (threads), usage (over time), audit (the default if recorded)"},
     {KEY_LEAST, "least", "DURATION", "chrome-trace and calls: skip shorter calls: 10us, 1.5ms"},
     {KEY_DEPTH, "depth", "N", "chrome-trace and calls: skip calls deeper than N"},
     {KEY_BASELINE, "baseline", "FILE", "sarif: mark findings that are not in this baseline as new"},
@@ -85,7 +88,7 @@ typedef struct request {
   const char *path, *output, *by, *baseline;
   const char *audit;    /* a format of audited calls, or NULL */
   const char *timeline; /* a format with times, or NULL */
-  bool chrome, pprof, full_names;
+  bool chrome, pprof, csv, full_names;
   bool calls_log;   /* of the formats of traced calls, the text */
   uint32_t program; /* as recording_open_program takes it */
   trace_filter_t calls;
@@ -203,15 +206,15 @@ static void note_size(const request_t *request, reader_t *reader) {
 /* False: the format has nothing of this recording; an error was printed. */
 static bool has_calls(const request_t *request, reader_t *reader) {
   if (calls_bytes(reader)) return true;
-  int waits = request->calls_log ? 0 : chrome_trace_has_waits(reader);
-  if (waits > 0) return true;
-  if (waits < 0)
+  int times = request->calls_log ? 0 : chrome_trace_has_times(reader);
+  if (times > 0) return true;
+  if (times < 0)
     message_fail("out of memory");
   else if (request->calls_log)
     message_fail("'%s' has no traced calls; record with 'sonde record --trace'", request->path);
   else
-    message_fail("'%s' has neither traced calls nor waits; record with 'sonde record --trace' or "
-                 "'--wall'",
+    message_fail("'%s' has no traced calls, waits or stalls; record with 'sonde record --trace', "
+                 "'--wall' or '--stall'",
                  request->path);
   return false;
 }
@@ -235,7 +238,7 @@ static int export_calls(const request_t *request, reader_t *reader) {
   return status;
 }
 
-static int export_times(const request_t *request, reader_t *reader) {
+static int export_report(const request_t *request, reader_t *reader) {
   report_t report = {.path = request->path,
                      .program = request->program,
                      .reader = reader,
@@ -245,7 +248,9 @@ static int export_times(const request_t *request, reader_t *reader) {
                      .plain = ""};
   FILE *out = open_output(request);
   if (!out) return CLI_FAILED;
-  return close_output(request, out, export_timeline(&report, request->timeline, out));
+  int status = request->csv ? export_csv(&report, request->by, out)
+                            : export_timeline(&report, request->timeline, out);
+  return close_output(request, out, status);
 }
 
 static int export_audited(const request_t *request) {
@@ -260,8 +265,12 @@ static int export_audited(const request_t *request) {
 static int export_recording(const request_t *request) {
   reader_t *reader = recording_open_program(request->path, request->program);
   if (!reader) return CLI_FAILED;
-  if (request->chrome || request->timeline) {
-    int done = request->chrome ? export_calls(request, reader) : export_times(request, reader);
+  if (request->audit && reader_header(reader)->mode & RECORD_AUDIT) {
+    recording_close(reader, request->path);
+    return export_audited(request);
+  }
+  if (request->chrome || request->timeline || request->csv) {
+    int done = request->chrome ? export_calls(request, reader) : export_report(request, reader);
     recording_close(reader, request->path);
     return done;
   }
@@ -290,6 +299,7 @@ int verb_export(int argc, char **argv) {
       request.chrome = request.calls_log || !strcmp(parser.value, "chrome-trace");
       request.audit = audit_recording_has_format(parser.value) ? parser.value : NULL;
       request.pprof = !strcmp(parser.value, "pprof");
+      request.csv = !strcmp(parser.value, "csv");
       request.timeline = export_timeline_format(parser.value);
       if (!request.chrome && !request.audit && !request.pprof && !request.timeline &&
           strcmp(parser.value, "collapsed"))
@@ -322,7 +332,12 @@ int verb_export(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (parser.rest_count != 1) return cli_wrong_use(&usage, "takes one recording");
   request.path = parser.rest[0];
-  int status = request.audit ? export_audited(&request) : export_recording(&request);
+  const char *by = request.by && strcmp(request.by, "audit") ? request.by : NULL;
+  if (request.csv && !export_csv_has_list(by))
+    return cli_wrong_use(&usage, "csv has no list '%s'", by);
+  if (request.csv && by) request.audit = NULL;
+  int status = request.audit && (request.by || !request.csv) ? export_audited(&request)
+                                                             : export_recording(&request);
   naming_free(&request.naming);
   return status;
 }

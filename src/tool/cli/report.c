@@ -363,7 +363,7 @@ static int report(request_t *request) {
     return CLI_FAILED;
   }
   r->window = &request->window;
-  r->brief = !request->sections.any_named && !r->tree;
+  r->brief = !request->sections.any_named && !r->tree && !request->json;
   int status = make_report(request);
   reader_close(r->reader);
   if (status != 0) return message_fail("out of memory");

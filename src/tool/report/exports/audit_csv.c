@@ -3,20 +3,14 @@
  * Writes the findings of an audit as CSV (RFC 4180), a line each.
  */
 #include <inttypes.h>
-#include <string.h>
 #include <time.h>
 
 #include "report/exports/audit_exports.h"
+#include "report/exports/csv.h"
 
-/* A quoted field. An apostrophe before =, +, -, @ prevents evaluation as a formula. */
 static void put_field(FILE *out, const char *text) {
-  fputc('"', out);
-  if (*text && strchr("=+-@\t\r", *text)) fputc('\'', out);
-  for (; *text; text++) {
-    if (*text == '"') fputc('"', out);
-    fputc(*text, out);
-  }
-  fputs("\",", out);
+  csv_put_field(out, text);
+  fputc(',', out);
 }
 
 static void put_day(FILE *out, time_t expires) {

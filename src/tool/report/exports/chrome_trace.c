@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes calls in the order in which they end, then waits, then counters; readers of the format
- * accept any order.
+ * Writes calls in the order in which they end, then waits, stalls and counters; readers of the
+ * format accept any order.
  */
 #include "report/exports/chrome_trace.h"
 
@@ -9,11 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/stalls.h"
 #include "analysis/wall.h"
 #include "reader/merge.h"
 #include "report/exports/name.h"
 #include "report/exports/usage_counters.h"
 #include "report/json.h"
+#include "report/sections/stall_groups.h"
 #include "sonde/status.h"
 
 typedef struct trace_writer {
@@ -26,6 +28,7 @@ typedef struct trace_writer {
   double least_ns;
   bool full;
   usage_t usage;
+  stalls_t stalls;
 } trace_writer_t;
 
 static char *text_of(const char *text) {
@@ -97,11 +100,57 @@ static bool put_wait(trace_writer_t *w, const record_event_t *event) {
   return good;
 }
 
-int chrome_trace_has_waits(reader_t *reader) {
+/* ---- stalls ------------------------------------------------------------------------------- */
+
+static bool is_stall(const record_event_t *event) {
+  return event->kind == EVENT_EXTENDED && event->subtype == EXTENDED_STALL;
+}
+
+/* False: out of memory. */
+static bool put_stall(trace_writer_t *w, const attributed_stall_t *a) {
+  const stall_t *s = a->stall;
+  uint64_t start = reader_ns(w->reader, s->start);
+  char hot[REPORT_NAME_MAX];
+  char *where = text_of(a->hot ? export_name(a->hot, w->full, hot) : "");
+  char *call = text_of(a->call), *what = text_of(a->what);
+  bool good = where && call && what;
+  if (good) {
+    fprintf(w->out,
+            ",\n{\"ph\":\"b\",\"cat\":\"stall\",\"id\":%" PRIu64
+            ",\"name\":\"stall: %s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32
+            ",\"ts\":%.3f,\"args\":{\"function\":%s,\"call\":%s,\"what\":%s,\"length_ms\":%.3f}}",
+            s->number, stall_label_text(s->label), w->pid, s->tid, (double)start / 1e3, where, call,
+            what, (double)s->length_ns / 1e6);
+    fprintf(w->out,
+            ",\n{\"ph\":\"e\",\"cat\":\"stall\",\"id\":%" PRIu64
+            ",\"name\":\"stall: %s\",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 ",\"ts\":%.3f}",
+            s->number, stall_label_text(s->label), w->pid, s->tid,
+            (double)(start + s->total_ns) / 1e3);
+  }
+  free(where);
+  free(call);
+  free(what);
+  return good;
+}
+
+/* False: out of memory. */
+static bool put_stalls(trace_writer_t *w) {
+  const report_t report = {.reader = w->reader, .names = w->names};
+  stall_groups_t groups;
+  stalls_finish(&w->stalls, w->reader);
+  if (!stall_groups_make(&groups, &report, &w->stalls)) return false;
+  bool good = true;
+  for (size_t i = 0; good && i < w->stalls.count; i++)
+    good = put_stall(w, &groups.stalls[i]);
+  stall_groups_free(&groups);
+  return good;
+}
+
+int chrome_trace_has_times(reader_t *reader) {
   const record_event_t *e;
   merge_t *merge = merge_open(reader);
   if (!merge) return SONDE_ENOMEM;
-  while ((e = merge_next(merge)) && !is_wait(e)) {
+  while ((e = merge_next(merge)) && !is_wait(e) && !is_stall(e)) {
   }
   merge_close(merge);
   return e != NULL;
@@ -119,13 +168,16 @@ static void put_counter(const trace_writer_t *w, const usage_counter_t *c) {
             c->name, w->pid, (double)s->points[i].time_ns / 1e3, c->unit, s->points[i].value);
 }
 
-static int put_waits_and_counters(trace_writer_t *w) {
+static int put_times(trace_writer_t *w) {
   const record_event_t *e;
   merge_t *merge = merge_open(w->reader);
   bool good = merge != NULL;
   while (good && (e = merge_next(merge)))
-    good = is_wait(e) ? put_wait(w, e) : usage_add(&w->usage, w->reader, e);
+    good = is_wait(e) ? put_wait(w, e)
+                      : usage_add(&w->usage, w->reader, e) && stalls_add(&w->stalls, e);
   merge_close(merge);
+  good = good && put_stalls(w);
+  stalls_free(&w->stalls);
   for (int i = 0; good && i < USAGE_COUNTERS; i++)
     put_counter(w, &usage_counters[i]);
   usage_free(&w->usage);
@@ -205,7 +257,7 @@ int chrome_trace_write(reader_t *reader, frame_names_t *names, const trace_filte
     status = trace_run(&trace, reader, &each);
     if (status == 0) trace_free(&trace);
   }
-  if (status == 0) status = put_waits_and_counters(&w);
+  if (status == 0) status = put_times(&w);
   fputs("\n]}\n", out);
   for (size_t i = 0; w.texts && i < frames; i++)
     free(w.texts[i]);
