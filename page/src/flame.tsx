@@ -145,6 +145,13 @@ export function Flame({ data, root, up, amount, pattern, label, kind, extra }: P
               ? `The search matches ${amount(matched)}, ${percent(matched, root.weight)}.`
               : "Click a function to zoom in, and again to zoom out.")}
         </p>
+        {boxes.length > 0 && !kind && (
+          <ul class="legend" aria-label="Colors of functions">
+            <li class="own">own code</li>
+            <li class="library">libraries and headers</li>
+            <li class="system">system</li>
+          </ul>
+        )}
         {zoom.length > 0 && (
           <button type="button" onClick={() => setZoom([])}>
             Whole graph

@@ -38,6 +38,38 @@ function spread(
   }
 }
 
+/**
+ * Adds AMOUNT of time in the queue for a CPU, which is known only for the whole of [from, to). A
+ * thread does not wait for a CPU while it runs or is blocked, so the time goes where neither was
+ * seen; what is more than that is spread evenly.
+ */
+export function spreadQueued(
+  lane: Lane,
+  start: number,
+  step: number,
+  from: number,
+  to: number,
+  amount: number,
+) {
+  const first = Math.max(0, Math.floor((from - start) / step));
+  const last = Math.min(lane.queued.length - 1, Math.floor((to - start) / step));
+  const inside = (c: number) =>
+    Math.max(0, Math.min(to, start + (c + 1) * step) - Math.max(from, start + c * step)) / step;
+  const free = (c: number) =>
+    inside(c) * Math.max(0, 1 - lane.running[c] - lane.lock[c] - lane.blocked[c] - lane.queued[c]);
+  let length = 0;
+  let room = 0;
+  for (let c = first; c <= last; c++) {
+    length += inside(c);
+    room += free(c);
+  }
+  const wanted = (amount * length) / Math.max(to - from, 1);
+  const share = room > 0 ? Math.min(1, wanted / room) : 0;
+  const rest = wanted - room * share;
+  for (let c = first; c <= last; c++)
+    lane.queued[c] += free(c) * share + (rest * inside(c)) / Math.max(length, 1e-9);
+}
+
 /** The lanes of all threads in the window [from, to), of COLUMNS columns. */
 export function makeLanes(
   data: Data,
@@ -61,12 +93,6 @@ export function makeLanes(
     const end = data.samples.from[i];
     if (lane && end >= from && end - ns < to) spread(lane.running, from, step, end - ns, end, ns);
   }
-  for (let i = 0; i < raw.queued.thread.length; i++) {
-    const lane = lanes.get(raw.queued.thread[i]);
-    const low = data.queued.from[i];
-    if (lane && raw.queued.queued_ns[i] > 0)
-      spread(lane.queued, from, step, low, data.queued.to[i], raw.queued.queued_ns[i]);
-  }
   for (let i = 0; i < raw.waits.thread.length; i++) {
     const lane = lanes.get(raw.waits.thread[i]);
     const low = data.waits.from[i];
@@ -74,6 +100,12 @@ export function makeLanes(
     if (!lane || high < from || low >= to) continue;
     const mutex = raw.places.mutex[raw.waits.place[i]];
     spread(mutex ? lane.lock : lane.blocked, from, step, low, high, raw.waits.ns[i]);
+  }
+  for (let i = 0; i < raw.queued.thread.length; i++) {
+    const lane = lanes.get(raw.queued.thread[i]);
+    const low = data.queued.from[i];
+    if (lane && raw.queued.queued_ns[i] > 0)
+      spreadQueued(lane, from, step, low, data.queued.to[i], raw.queued.queued_ns[i]);
   }
   return lanes;
 }

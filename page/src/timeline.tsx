@@ -195,15 +195,14 @@ export function Timeline(props: Props) {
       g.arc(x, y, 3.5, 0, 7);
       g.fillStyle = color("heap");
       g.fill();
-      g.fillStyle = color("text");
       const text = `peak ${bytes(malloc.peak.bytes)}`;
       const wide = g.measureText(text).width;
       const left = x + wide + 8 < width ? x + 7 : x - wide - 7;
-      g.strokeStyle = color("back");
-      g.lineWidth = 4;
-      g.strokeText(text, left, Math.max(7, y - 3));
-      g.lineWidth = 1;
-      g.fillText(text, left, Math.max(7, y - 3));
+      const middle = Math.max(7, y - 3);
+      g.fillStyle = color("back");
+      g.fillRect(left - 3, middle - 7, wide + 6, 14);
+      g.fillStyle = color("text");
+      g.fillText(text, left, middle);
     };
 
     const drawLanes = () => {

@@ -25,10 +25,12 @@ export function StallsView(props: ViewProps & { filter: Filter }) {
     [data, filter, pattern],
   );
   const whole = rows.reduce((sum, s) => sum + s.length_ns, 0);
+  const delayed = rows.some((s) => s.total_ns > 1.1 * s.length_ns);
   return (
     <>
       <p class="sum">
         <span id="stall-count">{rows.length}</span> stalls, {duration(whole)} in all
+        {delayed && ", without the time in which the machine was busy with other work"}
       </p>
       <Table
         caption="Stalls, in the order of time"
@@ -42,6 +44,12 @@ export function StallsView(props: ViewProps & { filter: Filter }) {
             cell: (s) => duration(s.length_ns),
             value: (s) => s.length_ns,
             share: (s) => s.length_ns / whole,
+          },
+          {
+            title: "with delays",
+            number: true,
+            cell: (s) => duration(s.total_ns),
+            value: (s) => s.total_ns,
           },
           {
             title: "began",

@@ -60,7 +60,11 @@ export function WaitsView(props: ViewProps & { filter: Filter }) {
             },
             { title: "share", number: true, cell: (w) => percent(w.ns, whole), value: (w) => w.ns },
             { title: "thread", cell: (w) => data.threadName(w.tid), value: (w) => w.tid },
-            { title: "call", cell: (w) => w.call, value: (w) => w.call },
+            {
+              title: "call",
+              cell: (w) => w.call || (w.mutex ? "" : "unknown"),
+              value: (w) => w.call,
+            },
             {
               title: "waits for",
               cell: (w) => <span class="name">{target(w)}</span>,

@@ -7,6 +7,7 @@ import { gzipSync } from "node:zlib";
 import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
 import { bytes, duration, percent, shortName } from "../src/format";
+import { spreadQueued } from "../src/lanes";
 import {
   byOwner,
   compile,
@@ -264,4 +265,23 @@ test("units", () => {
   const long =
     "std::vector<std::pair<int, std::string>, std::allocator<int>>::push_back(int const&)";
   assert.equal(shortName(long), "std::vector<…>::push_back");
+});
+
+test("time in the queue for a CPU is where the thread was not seen", () => {
+  const lane = () => ({
+    running: new Float32Array(8),
+    queued: new Float32Array(8),
+    lock: new Float32Array(8),
+    blocked: new Float32Array([1, 1, 1, 1, 0, 0, 0, 0]),
+  });
+  const sum = (l: { queued: Float32Array }) => l.queued.reduce((a, b) => a + b, 0);
+  const fits = lane();
+  spreadQueued(fits, 0, 10, 0, 80, 20);
+  assert.deepEqual([...fits.queued], [0, 0, 0, 0, 0.5, 0.5, 0.5, 0.5]);
+  const half = lane(); /* the window is the second half of the time */
+  spreadQueued(half, 0, 10, -80, 80, 20);
+  assert.ok(Math.abs(sum(half) - 1) < 1e-6, String(half.queued));
+  const more = lane();
+  spreadQueued(more, 0, 10, 0, 80, 60);
+  assert.ok(Math.abs(sum(more) - 6) < 1e-6, String(more.queued));
 });
