@@ -87,7 +87,7 @@ def a_summary_has_the_same_totals():
     said = sonde("diff", "--by", "allocated", "--max-growth", "0", path, summary)
     assert "+0.0 %" in said and "by stack" not in said, said
     sections = [set(report(p)) for p in (path, summary)]
-    assert sections[0] - sections[1] == {"crash", "pools", "usage", "vm"}, sections
+    assert sections[0] - sections[1] == {"crash", "cpu", "pools", "usage", "vm"}, sections
     assert not sections[0] & {"stalls", "trace", "wall", "waits", "audit"}, sections
     regions = [sonde("report", p, "vm") for p in (path, summary)]
     assert "mapped" in regions[0] and "not in a summary" in regions[1], regions
