@@ -207,6 +207,29 @@ static void set_switch(parsed_t *p, int key) {
   }
 }
 
+/* The limits, as parse_option. */
+static const char *parse_limit(parsed_t *p, int key, const char *value) {
+  recorder_options_t *o = &p->options;
+  switch (key) {
+  case KEY_BUDGET:
+    p->budget_given = true;
+    if (parse_budget(value, &o->budget_permille)) break;
+    return "--budget takes a percentage from 0.1 to 100, or off";
+  case KEY_SECONDS:
+    if (parse_number(value, 1, SECONDS_MAX, &p->seconds)) break;
+    return "--seconds takes a number from 1 to 31536000";
+  case KEY_KEEP_FREE:
+    o->keep_free_bytes = 0;
+    if (!strcmp(value, "0") || parse_size(value, &o->keep_free_bytes)) break;
+    return "--keep-free takes a size such as 2G, or 0";
+  case KEY_LIMIT:
+    if (parse_size(value, &o->limit_bytes) && o->limit_bytes >= LIMIT_MIN) break;
+    return "--limit takes a size such as 500M, at least 1K";
+  default: set_switch(p, key);
+  }
+  return NULL;
+}
+
 /* Returns NULL, or what is wrong with the option; "" after a message about the policy. */
 static const char *parse_option(parsed_t *p, int key, const char *value) {
   recorder_options_t *o = &p->options;
@@ -238,10 +261,6 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
     o->cpu = true;
     if (!value || parse_cpu(value, &o->cpu_rules)) break;
     return "--cpu takes a percentage of one CPU and seconds: 80,60";
-  case KEY_BUDGET:
-    p->budget_given = true;
-    if (parse_budget(value, &o->budget_permille)) break;
-    return "--budget takes a percentage from 0.1 to 100, or off";
   case KEY_stall:
     o->mode |= SENSOR_MODE_stall;
     if (!value || parse_number(value, STALL_MS_MIN, STALL_MS_MAX, &o->stall_ms)) break;
@@ -256,18 +275,8 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case 'p':
     if (parse_number(value, 1, INT32_MAX, &p->pid)) break;
     return "-p takes the number of a process";
-  case KEY_SECONDS:
-    if (parse_number(value, 1, SECONDS_MAX, &p->seconds)) break;
-    return "--seconds takes a number from 1 to 31536000";
   case KEY_PUSH: return record_push_to(o, value);
-  case KEY_KEEP_FREE:
-    o->keep_free_bytes = 0;
-    if (!strcmp(value, "0") || parse_size(value, &o->keep_free_bytes)) break;
-    return "--keep-free takes a size such as 2G, or 0";
-  case KEY_LIMIT:
-    if (parse_size(value, &o->limit_bytes) && o->limit_bytes >= LIMIT_MIN) break;
-    return "--limit takes a size such as 500M, at least 1K";
-  default: set_switch(p, key);
+  default: return parse_limit(p, key, value);
   }
   return NULL;
 }
