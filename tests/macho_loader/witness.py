@@ -36,6 +36,8 @@ def functions_of_image(listing):
     for line in listing.splitlines():
         head, instruction = LISTED.match(line), INSTRUCTION.match(line)
         if head:
+            if head[2] in found:
+                raise ValueError(f"two functions of the image have the name {head[2]}")
             here = found.setdefault(head[2], [])
         elif instruction and here is not None:
             here.append((int(instruction[1], 16), re.sub(r"\s+", " ", instruction[2]).strip()))

@@ -3,7 +3,10 @@
 """`sonde record --budget`: samples become fewer until sonde keeps to its share of a CPU, and times remain correct."""
 import subprocess
 
-from helpers import compile_c, events, fresh, report, run_cases, sonde, start_record, try_sonde, until, until_child
+from helpers import (
+    compile_c, events, fresh, needs_agent, report, run_cases, sonde, start_record, try_sonde, until, until_child)
+
+needs_agent()
 
 # Says that it runs, and computes until its input ends.
 BURN = r"""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from helpers import kill, report, run_cases, skip, sonde, source_file, start_record, until
+from helpers import kill, needs_agent, report, run_cases, skip, sonde, source_file, start_record, until
 from shared.interpreters import any_interpreter, interpreters
 
 PROGRAM = source_file("real", "python", "gil.py")
@@ -129,6 +129,7 @@ def deadlock():
 
 def recorded():
     """In a recording: `waits` and `why` name the lock and its holder, and what the holder does."""
+    needs_agent()
     path, recorder = start_record(_command("busy"), "--wall", "--sample", stdout=subprocess.PIPE, text=True)
     try:
         ids = json.loads(recorder.stdout.readline())

@@ -100,15 +100,15 @@ static volatile uintptr_t wanted_lock;
 static volatile pid_t wanted_owner;
 static volatile bool is_told;
 
-static void on_stall(const sonde_stall_t *s, void *context) {
+static void on_lock_stall(const sonde_stall_t *s, void *context) {
   (void)context;
   if (s->tid != waiters[0] || s->phase == SONDE_STALL_ENDED) return;
   if (s->cause == wanted_cause && s->lock == wanted_lock && s->lock_owner == wanted_owner)
     is_told = true;
 }
 
-static void *watch(void *context) {
-  *(int *)context = sonde_stall_monitor(THRESHOLD_MS, on_stall, NULL);
+static void *watch_locks(void *context) {
+  *(int *)context = sonde_stall_monitor(THRESHOLD_MS, on_lock_stall, NULL);
   return NULL;
 }
 
@@ -208,7 +208,7 @@ void check_locks(void) {
   pthread_t watcher;
   void *result;
   int status = 1;
-  pthread_create(&watcher, NULL, watch, &status);
+  pthread_create(&watcher, NULL, watch_locks, &status);
   check_lock(UNFAIR, "an unfair lock and its owner");
   check_lock(MUTEX, "a mutex and its owner");
   check_lock(OLDER_MUTEX, "an older mutex and its owner");

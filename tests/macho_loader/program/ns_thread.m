@@ -54,7 +54,7 @@ __attribute__((objc_root_class))
 
 static int ends[2];
 
-static void *wait_for_byte(void *argument) {
+static void *wait_until_told(void *argument) {
   char byte;
   (void)read(ends[0], &byte, 1);
   return argument;
@@ -73,7 +73,7 @@ void check_ns_thread(void) {
     if (sonde_thread_of_nsthread(object) == SONDE_EUNSUPPORTED) return; /* built without it */
   }
   check(sonde_thread_of_nsthread(object) == SONDE_ENOTHREAD, "a thread that was not started");
-  pthread_create(&thread, NULL, wait_for_byte, NULL);
+  pthread_create(&thread, NULL, wait_until_told, NULL);
   object->_private->tid = thread;
   pid_t tid = sonde_thread_of_pthread(thread);
   check(tid > 0 && sonde_thread_of_nsthread(object) == tid, "a thread by its NSThread");
