@@ -15,6 +15,8 @@
 #include "report/tree.h"
 #include "sonde/status.h"
 
+#define UNREAD_SHOWN 10u /* in a summary: one sample in so many */
+
 enum { BRIEF_ROWS = 5 };
 
 static const column_t thread_columns[] = {
@@ -175,7 +177,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   fprintf(out, "%s%.2f s on a CPU, %.2f s waiting for %s, %.2f s blocked\n", r->brief ? ": " : "",
           seconds(sum.run_ns), seconds(sum.runq_ns), r->brief ? "one" : "a CPU",
           seconds(sum.blocked_ns));
-  if (!r->brief || w->unread_samples) {
+  if (!r->brief || w->unread_samples * UNREAD_SHOWN > sum.samples) {
     fprintf(out, "  samples    %s of blocked threads", report_count(sum.samples, a));
     if (w->unread_samples)
       fprintf(out, "; the stacks of %s (%.2f s) could not be read",
