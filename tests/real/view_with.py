@@ -19,7 +19,7 @@ import urllib.parse
 import urllib.request
 
 from helpers import (SONDE, SOURCE, check, fresh, needs, needs_agent, record, report, run_cases, skip,
-                     sonde, try_sonde, until)
+                     sonde, states_of, try_sonde, until)
 
 needs_agent()
 
@@ -129,20 +129,36 @@ def pages_load():
             check(abs(shares[function["function"]] - share) <= 0.6, (function, shares))
 
 
+@contextlib.contextmanager
+def session_bus():
+    """The address of a D-Bus session bus: without one kcachegrind ends at once (dbus-daemon(1))."""
+    needs("dbus-daemon")
+    with subprocess.Popen(["dbus-daemon", "--session", "--nofork", "--print-address"], stdout=subprocess.PIPE,
+                          text=True) as bus:
+        try:
+            yield bus.stdout.readline().strip()
+        finally:
+            bus.terminate()
+
+
 def program(viewer, *names):
-    """An installed viewer runs with the file, and ends with sonde."""
+    """An installed viewer shows the file, and ends with sonde."""
     if not any(map(shutil.which, names)):
         skip(f"{names[0]} is not installed")
-    kept = fresh()
-    with shown(viewer, "-o", kept, QT_QPA_PLATFORM="offscreen") as process:
-        until(lambda: is_running(process, names), names[0])
+    kept, runtime = fresh(), fresh(".run")
+    os.mkdir(runtime, 0o700)
+    with session_bus() as bus, shown(viewer, "-o", kept, QT_QPA_PLATFORM="offscreen", XDG_RUNTIME_DIR=runtime,
+                                     DBUS_SESSION_BUS_ADDRESS=bus) as process:
+        until(lambda: waits_for_its_user(process, names), names[0])
         check(pathlib.Path(kept).stat().st_size > 1000, "no file")
 
 
-def is_running(process, names):
-    check(process.poll() is None, "the viewer ended")
+def waits_for_its_user(process, names):
+    """Whether the viewer runs and sleeps, as it does when its window is shown."""
+    assert process.poll() is None, "the viewer ended"
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="utf-8").split()
-    return any(pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() in names for child in children)
+    return any(pathlib.Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip() in names
+               and states_of(child).get(int(child)) == "S" for child in children)
 
 
 def heaptrack():
