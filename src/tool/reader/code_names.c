@@ -44,6 +44,7 @@ typedef struct code_times {
   ARRAY(const record_code_t *) candidates;
   ARRAY(varying_t) varying;
   ARRAY(version_t) versions;
+  hash_index_t by_version;
   ARRAY(uint64_t) borders;
   ARRAY(stack_then_t) stacks;
   hash_index_t by_stack;
@@ -281,19 +282,33 @@ static uint32_t make_node(reader_t *r, code_times_t *t, uint32_t parent, uint32_
   return id;
 }
 
+static uint64_t hash_of_version(uint32_t frame, const record_function_t *function) {
+  uint64_t hash = hash_pair(frame, function ? function->line : 0);
+  return function ? hash_number(hash_text(hash_text(hash, function->name), function->file)) : hash;
+}
+
+static uint64_t hash_of_item(const void *versions, size_t i) {
+  const version_t *item = &((const code_times_t *)versions)->versions.items[i];
+  return hash_of_version(item->frame, item->function);
+}
+
 /* The frame that stands for V while it has FUNCTION; 0: out of memory. */
 static uint32_t version_of(reader_t *r, code_times_t *t, const varying_t *v,
                            const record_function_t *function) {
-  for (size_t i = 0; i < t->versions.count; i++) {
-    const version_t *known = &t->versions.items[i];
+  uint32_t *slot;
+  if (!hash_reserve(&t->by_version, t->versions.count, hash_of_item, t)) return 0;
+  HASH_FIND(&t->by_version, hash_of_version(v->frame, function), slot) {
+    const version_t *known = &t->versions.items[*slot - 1];
     if (known->frame == v->frame && is_same(known->function, function)) return known->id;
   }
   record_frame_t frame = *reader_frame(r, v->frame);
   set_function(&frame, function);
   uint32_t id = reader_add_frame(r, &frame);
   version_t *item = id ? ARRAY_ADD(t->versions) : NULL;
-  if (item) *item = (version_t){v->frame, id, function};
-  return item ? id : 0;
+  if (!item) return 0;
+  *item = (version_t){v->frame, id, function};
+  *slot = (uint32_t)t->versions.count;
+  return id;
 }
 
 static int by_frame(const void *a, const void *b) {
@@ -355,6 +370,7 @@ static void free_times(code_times_t *t) {
   free(t->candidates.items);
   free(t->varying.items);
   free(t->versions.items);
+  hash_free(&t->by_version);
   free(t->borders.items);
   free(t->stacks.items);
   free(t->added.items);
