@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 from helpers import (
@@ -177,7 +178,7 @@ def _said_of_calls(r):
 def _has_waited(lines, at_most):
     for call in "nanosleep", "sleep", "select", "ppoll":
         result, error, took = lines[call].split()
-        # A call that was begun anew would end three seconds after the last look.
+        # A call that was begun anew would end three seconds after the last look began.
         assert (result, error) == ("0", "0") and 3.0 <= float(took) < at_most, (call, lines[call])
     assert lines["sem"].startswith("-1 110 "), lines["sem"]  # ETIMEDOUT
     assert lines["epoll"].startswith("1 0 ") and lines["poll"].startswith("1 0 "), lines
@@ -187,14 +188,15 @@ def _has_waited(lines, at_most):
 def the_program_notices_nothing():
     r = _Recorded("live", _compile("notices"))
     r.all_asleep()
-    before = os.listdir(f"/proc/{r.pid}/fd")
+    before, began = os.listdir(f"/proc/{r.pid}/fd"), time.monotonic()
     for _ in range(4):
+        last = time.monotonic()
         r.look()
         time.sleep(0.6)  # the last look is made when most of the calls' three seconds are over
     assert os.listdir(f"/proc/{r.pid}/fd") == before
     children = children_of(r.recorder.pid)
     assert len(children) <= 2, children  # the program, and the last copy until somebody looks
-    _has_waited(_said_of_calls(r), 4.5)
+    _has_waited(_said_of_calls(r), last - began + 3 - 0.05)  # which are told in tenths of a second
 
 
 def who_is_asked_and_comes_too_late_notices_nothing():
@@ -207,6 +209,21 @@ def who_is_asked_and_comes_too_late_notices_nothing():
         late = [t["registers"] for t in r.look()["threads"] if t["registers"] != "stopped"]
         _has_waited(_said_of_calls(r), float("inf"))  # a delay is no part of the wait
     assert len(late) > 1, late
+
+
+def who_waits_for_a_cpu_when_asked_notices_nothing():
+    """All threads but the first have less CPU time than answers take, so that some are asked again before they answered."""
+    r = _Recorded("live", _compile("notices"))
+    r.all_asleep()
+    one = {min(os.sched_getaffinity(0))}
+    for tid in set(states_of(r.pid)) - {r.pid}:
+        os.sched_setaffinity(tid, one)
+        os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, one)) as busy:
+        asked = [thread["registers"] for _ in range(3) for thread in r.look()["threads"]]
+        busy.kill()
+    _has_waited(_said_of_calls(r), float("inf"))
+    return f"{asked.count('running')} of {len(asked)} times a thread came too late"
 
 
 PYTHON = """import ctypes, sys

@@ -131,9 +131,11 @@ static bool put_request(stop_t *h, uint32_t tid, const os_blocked_t *at) {
   return false;
 }
 
+/* A thread that has not handled an earlier request runs, or waits for a CPU, because of that
+ * signal: the call that it must resume is still the one of that request. */
 static leaks_thread_state_t signal_stop(stop_t *h, leaks_thread_t *t, const os_blocked_t *at) {
   os_blocked_t before;
-  (void)take_request(h, t->tid, &before); /* an earlier request that it has not handled yet */
+  if (take_request(h, t->tid, &before) && at->call < 0) at = &before;
   if (!put_request(h, t->tid, at)) return LEAKS_THREAD_RUNNING;
   store_release(&t->state, (uint32_t)LEAKS_THREAD_SIGNALED);
   if (os_signal_process(os_pid(), (pid_t)t->tid) == 0) return LEAKS_THREAD_SIGNALED;
