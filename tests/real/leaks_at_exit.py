@@ -60,6 +60,22 @@ def _by_function(told):
     return found
 
 
+def _is_uncertain(told):
+    return any(stack["uncertain"] for stack in told["stacks"])
+
+
+def _searched(command, *mode):
+    """What is leaked at the exit of a command. A thread that gets no CPU time for 0.1 s, on a busy machine, tells no
+    registers, so that all is uncertain: then the command runs once more."""
+    for _ in range(20):
+        path, done = record(command, "--leaks", *mode, text=True)
+        assert done.returncode == 0 and "leaked; 'sonde leaks" in done.stderr, done
+        told = _leaks(path)
+        if not _is_uncertain(told):
+            break
+    return told
+
+
 def the_leaks_are_memchecks():
     needs("valgrind")
     compared = 0
@@ -70,12 +86,10 @@ def the_leaks_are_memchecks():
             by_function[_own(names)] += count
         assert totals["leaked"]["blocks"] > 25, totals
         for mode in [], ["--malloc=all"]:
-            path, done = record([program, *words], "--leaks", *mode, text=True)
-            assert done.returncode == 0 and "leaked; 'sonde leaks" in done.stderr, done
-            told = _leaks(path)
+            told = _searched([program, *words], *mode)
             assert told["result"] == "searched" and told["every_block_recorded"], told
             assert {key: told[key] for key in totals} == totals, (words, mode, told, totals)
-            assert all(not stack["uncertain"] for stack in told["stacks"]), told
+            assert not _is_uncertain(told), told
             found = _by_function(told)
             assert found == by_function, (words, mode, found - by_function, by_function - found)
             compared += 1
