@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """sonde record -p: a running process is recorded from outside, and is unchanged by it. The oracles are the
 kernel's clocks of its threads, and what the program says of its own calls."""
+import json
 import os
 import pathlib
 import re
@@ -10,7 +11,7 @@ import subprocess
 import time
 
 from helpers import (
-    SONDE, TIMEOUT_SECONDS, compile_c, events, fresh, needs_plain_build, report, run_cases, skip, sonde,
+    SONDE, TIMEOUT_SECONDS, children_of, compile_c, events, fresh, needs_plain_build, report, run_cases, skip, sonde,
     source_file, try_sonde, until, until_asleep)
 from shared.serving import REFUSES, start_observing
 
@@ -258,15 +259,32 @@ def another_program_of_the_process_is_recorded_too():
     assert "clock_nanosleep" in calls, last["wall"]["stacks"]
 
 
+def _sleeper(pid):
+    """The child that sleeps for 30 s, once it is there."""
+    commands = {child: pathlib.Path(f"/proc/{child}/cmdline").read_bytes() for child in children_of(pid)}
+    return next((child for child, command in commands.items() if command == b"sleep\x0030\0"), None)
+
+
+def _calls(path):
+    """The system calls in which the growing recording of a child shows its threads; [] before it can be read."""
+    told = try_sonde("report", "--json", path, "wall")
+    return [] if told.returncode else [stack.get("syscall") for stack in json.loads(told.stdout)["wall"]["stacks"]]
+
+
 def children_are_recorded_too():
-    with Running("sh", "-c", "sleep 0.2; sleep 30 >/dev/null & wait") as running:
-        path = _observe(running, "--follow", seconds=2)
-        told = report(path, "processes")["processes"]["list"]
-    rows = [row for row in told if row["command"] == "sleep 30" and "file" in row]
-    assert len(rows) == 1, told
-    child = report(os.path.join(os.path.dirname(path), rows[0]["file"]), "wall")
-    assert child["wall"]["stacks"][0]["syscall"] == "clock_nanosleep", child
-    subprocess.run(["kill", str(rows[0]["pid"])], check=False)
+    with Running("sh", "-c", "read line; sleep 30 >/dev/null & wait", stdin=subprocess.PIPE) as running:
+        path, recorder = start_observing(running.pid, "--follow")
+        running.end_input()
+        until(lambda: _sleeper(running.pid), "a child")
+        child = _sleeper(running.pid)
+        own = f"{path.removesuffix('.sonde')}.{child}.sonde"
+        until(lambda: "clock_nanosleep" in _calls(own), "where the child waits")
+        recorder.send_signal(signal.SIGINT)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        os.kill(child, signal.SIGKILL)
+        assert recorder.returncode == 0, said
+    rows = [row for row in report(path, "processes")["processes"]["list"] if row["command"] == "sleep 30"]
+    assert [os.path.join(os.path.dirname(path), row["file"]) for row in rows] == [own], rows
 
 
 def what_a_running_process_cannot_have_is_refused():
