@@ -27,20 +27,21 @@ LOSES = r"""
 static void *volatile kept[100];
 static volatile int bad_waits;
 
-/* The only reference is in a register; HIDDEN is the complement. */
+/* The only reference is in a register; HIDDEN is the complement. From HELD on it is there. */
 #if defined(__x86_64__)
-#define WAIT "1: movl $34, %%eax\n syscall\n jmp 1b" /* pause */
+#define WAIT "movl $1, (%1)\n1: movl $34, %%eax\n syscall\n jmp 1b" /* pause */
 #define GENERAL "movq %0, %%rbx\n notq %%rbx\n"
 #define VECTOR GENERAL "movq %%rbx, %%xmm7\n xorl %%ebx, %%ebx\n"
 #define CLOBBERED "rax", "rbx", "rcx", "r11", "xmm7", "memory"
 #else
-#define WAIT "1: mov x8, 73\n mov x0, 0\n mov x1, 0\n mov x2, 0\n mov x3, 0\n svc 0\n b 1b" /* ppoll */
+#define WAIT "mov w0, 1\n stlr w0, [%1]\n1: mov x8, 73\n mov x0, 0\n mov x1, 0\n mov x2, 0\n mov x3, 0\n svc 0\n b 1b" /* ppoll */
 #define GENERAL "mvn x20, %0\n"
 #define VECTOR GENERAL "fmov d9, x20\n mov x20, 0\n"
 #define CLOBBERED "x0", "x1", "x2", "x3", "x8", "x20", "d9", "memory"
 #endif
-static void *in_register(void *hidden) { __asm__ volatile(GENERAL WAIT ::"r"(hidden) : CLOBBERED); return NULL; }
-static void *in_vector(void *hidden) { __asm__ volatile(VECTOR WAIT ::"r"(hidden) : CLOBBERED); return NULL; }
+static volatile int held[2];
+static void *in_register(void *hidden) { __asm__ volatile(GENERAL WAIT ::"r"(hidden), "r"(&held[0]) : CLOBBERED); return NULL; }
+static void *in_vector(void *hidden) { __asm__ volatile(VECTOR WAIT ::"r"(hidden), "r"(&held[1]) : CLOBBERED); return NULL; }
 
 static void *churn(void *unused) {
   for (;;) {
@@ -112,7 +113,7 @@ int main(void) {
     start(in_vector, (void *)hidden[1]);
     start(waits_for_events, NULL);
     far(overwrite);
-    usleep(50000);
+    while (!held[0] || !held[1]) usleep(1000);
     if (write(1, "done\n", 5) != 5) return 1;
   }
   return 0;

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from helpers import SONDE, needs_agent, record, report, run_cases, sonde, try_sonde, until
+from helpers import SONDE, needs_agent, record, report, run_cases, sonde, states_of, try_sonde, until
 
 needs_agent()
 
@@ -26,6 +26,14 @@ def recording_ends_before_the_disk_is_full(folder):
     assert try_sonde("record", "--keep-free", "some", "--", "true").returncode == 125
 
 
+def _has_ended(pid):
+    """Whether a process is gone, or waits for the parent that it has now."""
+    try:
+        return states_of(pid).get(pid, "Z") == "Z"
+    except FileNotFoundError:
+        return True
+
+
 def _orphan(folder, command):
     """A recording with a default name whose program and recorder were killed."""
     recorder = subprocess.Popen([SONDE, "record", "--malloc", "--", command, "1000"], cwd=folder)
@@ -36,7 +44,7 @@ def _orphan(folder, command):
     recorder.kill()
     recorder.wait(60)
     os.kill(pid, signal.SIGKILL)
-    until(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z", "it ended")
+    until(lambda: _has_ended(pid), "it ended")
     return path
 
 
