@@ -12,7 +12,8 @@ import sqlite3
 import subprocess
 import sys
 
-from helpers import (SEED, SONDE, compile_c, fresh, needs_agent, record, report, run_cases, sonde, try_sonde, write)
+from helpers import (SEED, SONDE, compile_c, fresh, needs_agent, record, report, run_cases, sonde, states_of, try_sonde,
+                     until, write)
 from shared.derived import Original
 
 needs_agent()
@@ -223,6 +224,40 @@ def two_loaders_at_once_count_each_recording_once(folder):
     alone = fresh(".sqlite")
     _store(f"sqlite:{alone}", _recording())
     assert _totals(store) == {name: (40 * c, 40 * a) for name, (c, a) in _totals(alone).items()}
+
+
+def loaders_that_create_a_store_wait_for_each_other(folder):
+    """While another process is about to write to the new file, SQLite cannot change its journal, and does not wait by
+    itself."""
+    store = folder / "s.sqlite"
+    with sqlite3.connect(store, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        loader = subprocess.Popen([SONDE, "store", "--to", f"sqlite:{store}", _recording()], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+        until(lambda: loader.poll() is not None or _is_waiting_with(loader.pid, store), "the loader waits")
+        other.execute("ROLLBACK")
+    assert loader.communicate()[1] == "" and loader.returncode == 0, loader
+    assert len(_rows(store, "SELECT 1 FROM sessions")) == 1
+
+
+def _is_waiting_with(pid, path):
+    """A process that was not waited for has its folder, even if it has ended."""
+    opened = {os.path.realpath(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}
+    return os.path.realpath(path) in opened and states_of(pid).get(pid) == "S"
+
+
+def eight_loaders_create_one_store(folder):
+    original, runs = Original(_recording(), _made["program"]), folder / "runs"
+    runs.mkdir()
+    for number in range(8):
+        (runs / f"{number}.sonde").write_bytes(original.header(1 + number) + original.layout(number))
+    for attempt in range(2):
+        store = folder / f"{attempt}.sqlite"
+        loaders = [subprocess.Popen([SONDE, "store", "--to", f"sqlite:{store}", runs], stdout=subprocess.DEVNULL)
+                   for _ in range(8)]
+        assert [loader.wait() for loader in loaders] == [0] * 8
+        assert len(_rows(store, "SELECT 1 FROM sessions")) == 8
+        assert _rows(store, "PRAGMA journal_mode") == [("wal",)]
 
 
 def killed_loaders_leave_exact_totals(folder):

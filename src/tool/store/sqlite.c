@@ -12,7 +12,7 @@
 #include "store/engine.h"
 
 /* "sond": marks the file as a store (PRAGMA application_id). */
-enum { APPLICATION_ID = 0x736f6e64, BUSY_MS = 60000, CACHE_KB = 256 * 1024 };
+enum { APPLICATION_ID = 0x736f6e64, BUSY_MS = 60000, PAUSE_MS = 10, CACHE_KB = 256 * 1024 };
 
 struct engine {
   sqlite3 *db;
@@ -64,9 +64,19 @@ static bool create_tables(engine_t *e) {
   return run(e, store_sql_views) && run(e, sql);
 }
 
+/* To change the mode, SQLite upgrades a read lock. There it does not wait for other writers, which
+ * may be upgrading theirs: it reports that the file is busy at once. */
+static bool set_write_ahead_log(engine_t *e) {
+  for (int waited_ms = 0; !run(e, "PRAGMA journal_mode = WAL"); waited_ms += PAUSE_MS) {
+    if (sqlite3_errcode(e->db) != SQLITE_BUSY || waited_ms >= BUSY_MS) return false;
+    sqlite3_sleep(PAUSE_MS);
+  }
+  return true;
+}
+
 /* Whether another process created the tables meanwhile is seen inside the transaction. */
 static bool create_once(engine_t *e) {
-  if (!run(e, "PRAGMA journal_mode = WAL") || !engine_begin(e)) return false;
+  if (!set_write_ahead_log(e) || !engine_begin(e)) return false;
   if (read_number(e, "PRAGMA user_version") == 0 && !create_tables(e)) {
     engine_rollback(e);
     return false;
