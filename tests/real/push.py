@@ -8,6 +8,7 @@ import os
 import ssl
 import subprocess
 import sys
+import threading
 import time
 
 from helpers import (SONDE, closed_port, compile_c, fresh, needs, needs_agent, output_of, record, report, run_cases,
@@ -205,6 +206,28 @@ def a_server_that_is_down_costs_limited_time():
     server = Receiver((503, {"Retry-After": "3600"}, b""))
     _one_line(_push(server.url()), "status 503", "gave up after 1 try")
     _one_line(_push(f"http://127.0.0.1:{closed_port()}", "--retry", "0"), "gave up after 1 try")
+
+
+def a_reply_that_does_not_end_costs_limited_time():
+    """Neither one that does not begin: no test of a time, without a limit the push would not end."""
+    def never(path, body):
+        threading.Event().wait(600)
+        return 200, {}, b""
+
+    def dripping(out):
+        try:
+            while not time.sleep(0.01):
+                out.write(b"x")
+        except OSError:
+            gone.set()
+
+    gone = threading.Event()
+    for reply in never, (200, {"Content-Length": 1 << 30}, dripping):
+        _one_line(_push(Receiver(reply).url(), "--retry", "0", "--timeout", "500ms"), "imed out", "gave up after 1 try")
+    assert gone.wait(60), "the client still waits for the reply"
+    cut = Receiver((200, {"Content-Length": 4096}, lambda out: out.write(b"half")))
+    _one_line(_push(cut.url(), "--retry", "0"), "gave up after 1 try")
+    assert try_sonde("push", "--to", "http://host", "--timeout", "0", _recording()).returncode == 2
 
 
 def a_refusal_is_final():

@@ -5,9 +5,13 @@ ClickHouse's description of RowBinary. tests/soak/clickhouse.py does the rest wi
 import json
 import struct
 import sqlite3
+import subprocess
+import sys
+import threading
+import time
 import urllib.parse
 
-from helpers import compile_c, free_port, fresh, needs_agent, record, run_cases, sonde, try_sonde
+from helpers import SONDE, compile_c, free_port, fresh, needs_agent, record, run_cases, sonde, try_sonde, until
 from shared.receiver import Receiver, environment
 
 needs_agent()
@@ -141,10 +145,62 @@ def a_server_that_is_down_or_refuses_loses_nothing(folder):
     assert _spooled(folder) == 1
     refusing = Receiver((500, {}, b"Code: 241, DB::Exception: Memory limit\nmore"))
     _fails(_store(_url(refusing), folder / "2"), "status 500: Code: 241, DB::Exception: Memory limit;", "wait in")
+    page = Receiver((500, {}, b"<html>\n<h1>Internal error</h1></html>"))
+    _fails(_store(_url(page), folder / "4"), "status 500: <html>;", "wait in")
     _fails(try_sonde("query", "--to", _url(refusing), "builds"), "status 500")
     half = Receiver(lambda path, body: (503, {}, b"") if "query=INSERT" in path else _clickhouse(path, body))
     _fails(_store(_url(half), folder / "3"), "status 503", "wait in")
     assert not any("INTO%20sessions" in path for path, _, _ in half.requests), "a commit after a failure"
+
+
+def _never(path, body):
+    """A reply that does not end, and does not begin while the client waits for the first byte."""
+    threading.Event().wait(600)
+    return 200, {}, b""
+
+
+def a_server_that_answers_too_slowly_costs_limited_time(folder):
+    """No test of a time: without a limit, neither reply would end before the test does."""
+    def dripping(out):
+        try:
+            while not time.sleep(0.01):
+                out.write(b"x")
+        except OSError:
+            gone.append(out)
+
+    gone = []
+    for number, reply in enumerate((_never, (200, {"Content-Length": 1 << 30}, dripping))):
+        server, home = Receiver(reply), folder / str(number)
+        _fails(_store(f"{_url(server)}?timeout=1", home), "imed out", "wait in")
+        assert _spooled(home) == 1
+        _fails(try_sonde("query", "--to", f"{_url(server)}?timeout=1", "builds", env=environment()), "imed out")
+    until(lambda: len(gone) == 2, "the client waits for the reply no longer")
+    server.replies[0] = _clickhouse  # the limit does not make it another store
+    assert _store(_url(server), home).returncode == 0 and _spooled(home) == 0
+
+
+def a_server_that_closes_within_a_reply_loses_nothing(folder):
+    server = Receiver((200, {"Content-Length": 4096}, lambda out: out.write(b"half")))
+    _fails(_store(_url(server), folder), "wait in")
+    assert _spooled(folder) == 1
+    server.replies[0] = _clickhouse
+    assert _store(_url(server), folder).returncode == 0 and _spooled(folder) == 0
+
+
+def a_full_disk_of_the_spool_stores_nothing_and_says_so(folder):
+    server = Receiver((503, {}, b"down"))
+    many, _ = record([sys.executable, "-c", "pass"], "--malloc")  # thousands of stacks
+    _fails(_store(_url(server), folder), "wait in")
+    words = ["sh", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "sh", SONDE, "store", "--to", _url(server), many]
+    done = subprocess.run(words, capture_output=True, text=True, check=False,
+                          env=environment(XDG_DATA_HOME=str(folder)))
+    _fails(done, str(_spool(folder)), "cannot be written")
+    assert _spooled(folder) == 1, "a part of what did not fit is stored"
+    server.replies[0] = _clickhouse
+    told = json.loads(_store(_url(server), folder, many).stdout)
+    assert (told["sessions"], told["present"]) == (1, 0) and _spooled(folder) == 0, told
+    sent, = [body for path, _, body in server.requests if "INTO%20sessions" in path]
+    assert len(sent) == 2 * 128, "both"
 
 
 PAGE, FULL_PAGES = 4096, (1 << 30) // 4096 + 1000
@@ -250,6 +306,7 @@ def wrong_urls_are_one_line(folder):
     for url, text in (("clickhouse://", "clickhouse://HOST"), ("clickhouse://host", "clickhouse://HOST"),
                       ("clickhouse://host/a;b", "clickhouse://HOST"), ("clickhouse:///db", "clickhouse://HOST"),
                       ("clickhouse://a b/db", "malformed"), ("clickhouse://me:s3cr3t@host/db", "credentials"),
+                      ("clickhouse://host/db?timeout=0", "1 to 86400 seconds"),
                       ("mysql://host/db", "sqlite:FILE or clickhouse")):
         done = _store(url, folder)
         _fails(done, text)

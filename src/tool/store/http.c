@@ -168,7 +168,7 @@ static bool set_options(CURL *curl, const http_request_t *q, struct curl_slist *
   SET(CURLOPT_POSTFIELDS, (const char *)q->body);
   SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)q->body_size);
   SET(CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-  SET(CURLOPT_TIMEOUT, q->seconds);
+  SET(CURLOPT_TIMEOUT_MS, (long)(q->seconds * 1000));
   SET(CURLOPT_NOSIGNAL, 1L);
   SET(CURLOPT_USERAGENT, "sonde/" SONDE_VERSION);
   SET(CURLOPT_WRITEFUNCTION, take_body);

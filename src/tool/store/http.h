@@ -29,7 +29,7 @@ typedef struct http_request {
   const uint8_t *body;
   size_t body_size;
   size_t reply_max; /* bytes of a reply that are kept; the rest is skipped */
-  long seconds;     /* that the request may take */
+  double seconds;   /* that the request may take */
 } http_request_t;
 
 /* It begins as zeros, can be used again, and is freed by http_reply_free. */

@@ -75,11 +75,19 @@ static const char *choose_path(const char *url, bool create, char *path) {
   return snprintf(path, STORE_PATH_MAX, "%s", url) < STORE_PATH_MAX ? NULL : "its path is too long";
 }
 
-/* Recordings wait in the spool of this URL until the server has them. */
+/* Of the servers, the database and the cluster. */
+static uint64_t hash_of_address(const address_t *address) {
+  uint64_t hash = hash_text(hash_text(HASH_START, address->database), address->cluster);
+  for (size_t i = 0; i < address->servers; i++)
+    hash = hash_text(hash, address->bases[i]);
+  return hash;
+}
+
+/* Recordings wait in the spool of this address until the server has them. */
 static const char *open_spool(store_t *s, char *why, size_t why_size) {
   char name[64];
   snprintf(name, sizeof name, "spool-%016llx.sqlite",
-           (unsigned long long)hash_text(HASH_START, s->path));
+           (unsigned long long)hash_of_address(clickhouse_address(s->remote)));
   const char *wrong = data_path(s->spool, name, true);
   if (wrong) return wrong;
   s->engine = engine_open(s->spool, true, why, why_size);

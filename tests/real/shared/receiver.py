@@ -7,7 +7,8 @@ import threading
 
 class Receiver:
     """A receiver on 127.0.0.1. REPLIES are (status, headers, body), one for each request; the last one repeats. An
-    Exception as a reply closes the connection; a function gets the path and the body, and returns the reply."""
+    Exception as a reply closes the connection; a function gets the path and the body, and returns the reply. A function
+    as the body gets the stream to write it to, and its end closes the connection."""
 
     def __init__(self, *replies, tls=None):
         self.replies, self.requests = list(replies) or [(200, {}, b"")], []
@@ -27,10 +28,16 @@ class Receiver:
                     return
                 status, headers, text = reply
                 self.send_response(status)
-                for name, value in {"Content-Length": len(text), **headers}.items():
+                if not callable(text):
+                    headers = {"Content-Length": len(text), **headers}
+                for name, value in headers.items():
                     self.send_header(name, str(value))
                 self.end_headers()
-                self.wfile.write(text)
+                if not callable(text):
+                    self.wfile.write(text)
+                    return
+                text(self.wfile)
+                self.close_connection = True
 
             def log_message(self, *_):
                 pass

@@ -39,6 +39,12 @@ static void servers_of_a_cluster(void **state) {
   assert_string_equal(a.cluster, "pair_2");
   assert_null(address_read(&a, "clickhouse://one/fleet?cluster=single"));
   assert_string_equal(a.cluster, "single");
+  assert_int_equal(a.seconds, ADDRESS_SECONDS);
+  assert_null(address_read(&a, "clickhouse://one/fleet?timeout=1"));
+  assert_int_equal(a.seconds, 1);
+  assert_null(address_read(&a, "clickhouse://one/fleet?timeout=86400&cluster=single"));
+  assert_int_equal(a.seconds, 86400);
+  assert_string_equal(a.cluster, "single");
 }
 
 static void wrong_ones_are_refused(void **state) {
@@ -54,6 +60,14 @@ static void wrong_ones_are_refused(void **state) {
                                       "clickhouse://,one/x?cluster=c",
                                       "clickhouse://one/x?cluster=",
                                       "clickhouse://one/x?cluster=a;b",
+                                      "clickhouse://one/x?",
+                                      "clickhouse://one/x?timeout=",
+                                      "clickhouse://one/x?timeout=0",
+                                      "clickhouse://one/x?timeout=86401",
+                                      "clickhouse://one/x?timeout=99999999999999999999",
+                                      "clickhouse://one/x?timeout=5s",
+                                      "clickhouse://one/x?timeout=5&",
+                                      "clickhouse://one/x?cluster=c&&timeout=5",
                                       "clickhouse://one/x?database=y",
                                       "clickhouse://one/?cluster=c"};
   char many[1024] = "clickhouse://h";

@@ -8,7 +8,7 @@
 #include "cli/common/push_recording.h"
 
 /* A recording that is not pushed in this time can be pushed later. */
-enum { RETRY_S = 10 };
+static const push_limits_t limits = {.retry_s = 10, .request_s = 10};
 
 /* The recorder ignores and forwards signals; the user can interrupt this. */
 static void push_at_end(void *context, const char *path) {
@@ -16,7 +16,7 @@ static void push_at_end(void *context, const char *path) {
   const push_input_t input = {.path = path};
   char error[PUSH_ERROR_MAX];
   push_counts_t counts = {0};
-  push_t *push = push_new(target, RETRY_S, error, sizeof error);
+  push_t *push = push_new(target, &limits, error, sizeof error);
   if (!push) {
     (void)message_fail("%s", error);
     return;
@@ -39,7 +39,7 @@ const char *record_push_to(recorder_options_t *options, const char *url) {
   static push_target_t target;
   push_target_free(&target);
   if (!push_target_read(&target, url, NULL, error, sizeof error)) return error;
-  push_t *push = push_new(&target, 0, error, sizeof error);
+  push_t *push = push_new(&target, &limits, error, sizeof error);
   if (!push) return error;
   push_free(push);
   options->ended = push_at_end;

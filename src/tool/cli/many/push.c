@@ -15,7 +15,15 @@
 #include "report/json.h"
 #include "report/report.h"
 
-enum { KEY_TO = CLI_LONG_ONLY, KEY_LABEL, KEY_HEADER_FILE, KEY_RETRY, KEY_PROGRAM, KEY_JSON };
+enum {
+  KEY_TO = CLI_LONG_ONLY,
+  KEY_LABEL,
+  KEY_HEADER_FILE,
+  KEY_RETRY,
+  KEY_TIMEOUT,
+  KEY_PROGRAM,
+  KEY_JSON
+};
 
 enum { LABELS_MAX = 64 };
 
@@ -32,6 +40,7 @@ static const cli_option_t options[] = {
      "SONDE_PUSH_HEADERS and, for OTLP, OTEL_EXPORTER_OTLP_HEADERS"},
     {KEY_RETRY, "retry", "DURATION",
      "send a request again for so long if the server cannot take it (default: 60s; 0: once)"},
+    {KEY_TIMEOUT, "timeout", "DURATION", "wait so long for the reply to a request (default: 60s)"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "push"),
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     NAMING_FILE_OPTIONS,
@@ -59,7 +68,7 @@ typedef struct request {
   const char *url, *header_file;
   const char *labels[LABELS_MAX];
   int label_count;
-  double retry_ns;
+  double retry_ns, timeout_ns;
   uint32_t program;
   bool json;
   naming_t naming;
@@ -127,7 +136,8 @@ static int run(request_t *q, char **paths) {
     }
   for (; *paths; paths++)
     if (!recordings_add(&q->recordings, *paths)) goto end;
-  push = push_new(&target, q->retry_ns * 1e-9, error, sizeof error);
+  push = push_new(&target, &(push_limits_t){q->retry_ns * 1e-9, q->timeout_ns * 1e-9}, error,
+                  sizeof error);
   if (!push) {
     (void)message_fail("%s", error);
     goto end;
@@ -157,6 +167,9 @@ static const char *take_option(request_t *q, int key, const char *value) {
     q->retry_ns = 0;
     if (!strcmp(value, "0") || parse_duration(value, &q->retry_ns)) break;
     return "--retry takes a duration such as 30s, or 0";
+  case KEY_TIMEOUT:
+    if (parse_duration(value, &q->timeout_ns) && q->timeout_ns >= 1e6) break;
+    return "--timeout takes a duration such as 30s, from 1ms";
   case KEY_PROGRAM: return recording_program(value, &q->program) ? NULL : RECORDING_PROGRAM_WRONG;
   default: (void)naming_take(&q->naming, key, value, &wrong);
   }
@@ -165,7 +178,7 @@ static const char *take_option(request_t *q, int key, const char *value) {
 
 int verb_push(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  request_t request = {.retry_ns = 60e9};
+  request_t request = {.retry_ns = 60e9, .timeout_ns = 60e9};
   int key;
   while ((key = cli_next(&parser)) > 0) {
     const char *wrong = take_option(&request, key, parser.value);

@@ -43,20 +43,46 @@ static const char *add_server(address_t *a, int scheme, const char *host, size_t
   return n < ADDRESS_BASE_MAX ? NULL : "the URL is too long";
 }
 
-static const char *read_cluster(address_t *a, const char *query) {
-  static const char parameter[] = "?cluster=";
-  if (*query && strncmp(query, parameter, sizeof parameter - 1) != 0)
-    return "the only parameter of the URL is cluster=NAME";
-  const char *name = *query ? query + sizeof parameter - 1 : query;
-  if (*query && !read_name(a->cluster, name, strlen(name)))
-    return "the name of a cluster has letters, digits and _";
+/* A number of SIZE bytes at TEXT. 0: it is none from 1 to ADDRESS_SECONDS_MAX. */
+static long read_seconds(const char *text, size_t size) {
+  long seconds = 0;
+  for (size_t i = 0; i < size; i++) {
+    if (!isdigit((unsigned char)text[i])) return 0;
+    seconds = seconds * 10 + text[i] - '0';
+    if (seconds > ADDRESS_SECONDS_MAX) return 0;
+  }
+  return seconds;
+}
+
+/* The parameter of SIZE bytes at TEXT. */
+static const char *read_parameter(address_t *a, const char *text, size_t size) {
+  static const char cluster[] = "cluster=", timeout[] = "timeout=";
+  const size_t name = sizeof cluster - 1; /* of both */
+  if (size >= name && !memcmp(text, cluster, name))
+    return read_name(a->cluster, text + name, size - name)
+               ? NULL
+               : "the name of a cluster has letters, digits and _";
+  if (size < name || memcmp(text, timeout, name) != 0)
+    return "the parameters of the URL are cluster=NAME and timeout=SECONDS";
+  a->seconds = read_seconds(text + name, size - name);
+  return a->seconds ? NULL : "timeout= takes 1 to 86400 seconds";
+}
+
+/* QUERY is "" or begins with '?'. */
+static const char *read_parameters(address_t *a, const char *query) {
+  while (*query) {
+    size_t size = strcspn(++query, "&");
+    const char *wrong = read_parameter(a, query, size);
+    if (wrong) return wrong;
+    query += size;
+  }
   return a->servers > 1 && !*a->cluster ? "several servers need ?cluster=NAME" : NULL;
 }
 
 const char *address_read(address_t *out, const char *url) {
   static const char form[] = "a store of ClickHouse is clickhouse://HOST[:PORT]/DATABASE";
   int scheme = scheme_of(url);
-  *out = (address_t){0};
+  *out = (address_t){.seconds = ADDRESS_SECONDS};
   const char *host = url + strlen(schemes[scheme].prefix);
   size_t length = strcspn(host, "/");
   if (memchr(host, '@', length))
@@ -69,5 +95,5 @@ const char *address_read(address_t *out, const char *url) {
     if (wrong) return wrong;
     host += size + 1;
   }
-  return read_cluster(out, name + strcspn(name, "?"));
+  return read_parameters(out, name + strcspn(name, "?"));
 }

@@ -7,7 +7,7 @@
  *
  * With several servers, HOST[:PORT],HOST[:PORT]…/DATABASE?cluster=NAME, the tables are
  * `Distributed` over the shards of the cluster NAME, which the servers' configuration defines.
- * Pure.
+ * timeout=SECONDS limits a request. Pure.
  */
 #ifndef SONDE_STORE_CLICKHOUSE_ADDRESS_H
 #define SONDE_STORE_CLICKHOUSE_ADDRESS_H
@@ -16,12 +16,14 @@
 #include <stddef.h>
 
 enum { ADDRESS_SERVERS_MAX = 64, ADDRESS_BASE_MAX = 300, ADDRESS_NAME_MAX = 128 };
+enum { ADDRESS_SECONDS = 600, ADDRESS_SECONDS_MAX = 86400 };
 
 typedef struct address {
   size_t servers;
   char bases[ADDRESS_SERVERS_MAX][ADDRESS_BASE_MAX]; /* "http://HOST:PORT/" */
   char database[ADDRESS_NAME_MAX];
   char cluster[ADDRESS_NAME_MAX]; /* "": none */
+  long seconds;                   /* that a request may take */
 } address_t;
 
 /* Whether URL has one of the two schemes. */

@@ -14,7 +14,6 @@ enum {
   URL_MAX = 4096,
   HEADER_MAX = 512,
   ERROR_MAX = 400,
-  REQUEST_SECONDS = 600,
 };
 
 /* An answer to a query is in memory as a whole. */
@@ -120,7 +119,7 @@ static bool post(clickhouse_t *c, const char *sql_of_url, bool is_global, const 
                                   .body = body,
                                   .body_size = size,
                                   .reply_max = reply_max,
-                                  .seconds = REQUEST_SECONDS};
+                                  .seconds = (double)c->address.seconds};
   http_post(c->http, &request, &c->reply);
   if (c->reply.status == 200 && !c->reply.is_cut) return true;
   describe(c);

@@ -13,14 +13,13 @@
 #include "store/http.h"
 #include "store/push/request.h"
 
-/* A server that takes longer is as good as down; the request is sent again. */
-enum { REQUEST_SECONDS = 60, REPLY_MAX = 64 * 1024 };
+enum { REPLY_MAX = 64 * 1024 };
 
 struct push {
   const push_target_t *target;
   http_t *http;
   const char **headers; /* of the protocol and of the user, up to NULL */
-  double retry_s;
+  push_limits_t limits;
   http_reply_t reply;
 };
 
@@ -73,13 +72,14 @@ static bool send(push_t *p, const http_request_t *request, push_counts_t *counts
       snprintf(error, error_size, "'%s': %s", p->target->host, why);
       return false;
     }
-    if (now_s() + pause - began > p->retry_s) {
+    if (now_s() + pause - began > p->limits.retry_s) {
       snprintf(error, error_size, "'%s': %s; gave up after %u tr%s in %.0f s", p->target->host, why,
                attempt - 1, attempt == 2 ? "y" : "ies", now_s() - began);
       return false;
     }
     if (attempt == 2)
-      message_note("'%s': %s; trying again for up to %.0f s", p->target->host, why, p->retry_s);
+      message_note("'%s': %s; trying again for up to %.0f s", p->target->host, why,
+                   p->limits.retry_s);
     sleep_s(pause);
     counts->retries++;
   }
@@ -101,7 +101,7 @@ static bool send_part(push_t *p, const request_source_t *source, const profile_r
                                   .body = body,
                                   .body_size = size,
                                   .reply_max = REPLY_MAX,
-                                  .seconds = REQUEST_SECONDS};
+                                  .seconds = p->limits.request_s};
   bool good = body && send(p, &request, counts, error, error_size);
   if (!body) snprintf(error, error_size, "out of memory");
   if (good) counts->stacks += to - from;
@@ -180,12 +180,13 @@ static const char **all_headers(const push_target_t *target) {
   return all;
 }
 
-push_t *push_new(const push_target_t *target, double retry_s, char *error, size_t error_size) {
+push_t *push_new(const push_target_t *target, const push_limits_t *limits, char *error,
+                 size_t error_size) {
   push_t *p = calloc(1, sizeof *p);
   snprintf(error, error_size, "out of memory");
   if (!p) return NULL;
   p->target = target;
-  p->retry_s = retry_s;
+  p->limits = *limits;
   p->headers = all_headers(target);
   if (p->headers) p->http = http_new(error, error_size);
   if (p->http) return p;

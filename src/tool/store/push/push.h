@@ -17,9 +17,14 @@ enum { PUSH_STACKS_MAX = 4096, PUSH_ERROR_MAX = 1024 };
 
 typedef struct push push_t;
 
-/* TARGET must outlive it. RETRY_S limits the time that a request is sent again. NULL: ERROR has one
- * line. */
-push_t *push_new(const push_target_t *target, double retry_s, char *error, size_t error_size);
+typedef struct push_limits {
+  double retry_s;   /* a request is sent again for so long */
+  double request_s; /* a request without a complete reply fails; at least 0.001 */
+} push_limits_t;
+
+/* TARGET must outlive it. NULL: ERROR has one line. */
+push_t *push_new(const push_target_t *target, const push_limits_t *limits, char *error,
+                 size_t error_size);
 void push_free(push_t *push);
 
 typedef struct push_counts {
