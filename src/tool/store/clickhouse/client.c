@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sonde/status.h"
-#include "store/http.h"
+#include "store/http/http.h"
 
 enum {
   URL_MAX = 4096,

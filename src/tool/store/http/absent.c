@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "store/http.h"
+#include "store/http/http.h"
 
 http_t *http_new(char *error, size_t error_size) {
   snprintf(error, error_size, "this sonde was built without libcurl");

@@ -3,7 +3,7 @@
  * libcurl is loaded by the first request. It brings some thirty libraries with it, which would cost
  * every other command 5 ms.
  */
-#include "store/http.h"
+#include "store/http/http.h"
 
 #define CURL_DISABLE_TYPECHECK /* its macros know only the functions themselves */
 #include <curl/curl.h>

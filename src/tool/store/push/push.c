@@ -10,7 +10,7 @@
 
 #include "base/message.h"
 #include "report/exports/profile/source.h"
-#include "store/http.h"
+#include "store/http/http.h"
 #include "store/push/request.h"
 
 enum { REPLY_MAX = 64 * 1024 };

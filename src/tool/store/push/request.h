@@ -7,7 +7,7 @@
 
 #include "report/exports/profile/rows.h"
 #include "report/frame_names.h"
-#include "store/http.h"
+#include "store/http/http.h"
 #include "store/push/target.h"
 
 typedef struct request_source {
