@@ -5,6 +5,7 @@ loaders and servers were killed, two loaders sent the same recordings, and the s
 
 usage: clickhouse.py [CASE…]   KILLS=100 sets the number of kills"""
 import base64
+import datetime
 import gzip
 import json
 import os
@@ -64,9 +65,9 @@ def _environment(folder, **more):
     return {**os.environ, "XDG_DATA_HOME": str(folder / "xdg"), **more}
 
 
-def _answers(url, **how):
+def _answers(url, queries=None, **how):
     out = {}
-    for words in QUERIES:
+    for words in queries or QUERIES:
         done = try_sonde("query", "--to", url, "--json", *words, **how)
         assert done.returncode in (0, 1) or "are not compared" in done.stderr, done
         out[" ".join(words)] = json.loads(done.stdout)["rows"] + [done.returncode, done.stderr]
@@ -149,6 +150,51 @@ def a_shard_that_is_down_loses_nothing(folder):
         pair.servers[1].start()
         sonde("store", "--to", pair.url(), folder / "a", env=_environment(folder))
         assert _totals(pair.url()) == _expected(folder, 30)
+
+
+def _drop_weeks(folder, url):
+    """What is left is what SQLite has after the same drop, of a day on which a week begins."""
+    original, runs = _original(), folder / "weeks"
+    runs.mkdir()
+    for number in range(28):  # of four weeks, and facts of each day
+        (runs / f"{number}.sonde").write_bytes(
+            original.header(1000 + number, later_ns=number * 24 * 3600 * 10 ** 9) + original.layout(number % 8))
+    local = f"sqlite:{folder}/weeks.sqlite"
+    for to in url, local:
+        sonde("store", "--to", to, "--device", "d", "--build", "a", runs, env=_environment(folder))
+    days = [row["day"] for row in json.loads(sonde("query", "--json", "--to", local, "--sql",
+                                                   "SELECT day FROM sessions ORDER BY day"))["rows"]]
+    for before in days[0] + 10, days[0] + 20, days[-1] + 8:
+        whole = before - before % 7
+        told = json.loads(sonde("store", "drop", "--json", "--to", url, "--before", _date(before),
+                                env=_environment(folder)))
+        expected = json.loads(sonde("store", "drop", "--json", "--to", local, "--before", _date(whole)))
+        assert (told["before"], told["dropped"]) == (expected["before"], expected["dropped"]), (told, expected)
+        ready = [words for words in QUERIES if not {"a", "b"} & set(words)]
+        found, wanted = _answers(url, ready), _answers(local, ready)
+        for name, rows in found.items():
+            assert _equal(rows, wanted[name]), (name, rows[:3], wanted[name][:3])
+        assert _totals(url) == _totals(local)
+    assert _totals(url) == []
+    told = json.loads(sonde("store", "--json", "--to", url, "--device", "d", "--build", "a", runs,
+                            env=_environment(folder)))
+    assert told["sessions"] == 28, told  # they can be stored again
+
+
+def _date(day):
+    return datetime.date(1970, 1, 1) + datetime.timedelta(days=day)
+
+
+def old_weeks_are_dropped(folder):
+    with Server(folder) as server:
+        _drop_weeks(folder, server.url())
+
+
+def old_weeks_are_dropped_on_each_shard(folder):
+    with Cluster(folder) as pair:
+        _drop_weeks(folder, pair.url())
+        rows = [server.ask("SELECT count() FROM sessions_local") for server in pair.servers]
+        assert all(int(count) > 0 for count in rows), rows
 
 
 def names_come_later(folder):

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers, sizes, durations and addresses as users type them. Each function reads a whole text
- * unless it says otherwise, and returns false when the text is not such a value.
+ * Numbers, sizes, durations, days and addresses as users type them. Each function reads a whole
+ * text unless it says otherwise, and returns false when the text is not such a value.
  */
 #include "base/parse.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 bool parse_number(const char *text, long min, long max, long *out) {
   char *end;
@@ -34,6 +36,22 @@ bool parse_duration(const char *text, double *out_ns) {
       return true;
     }
   return false;
+}
+
+bool parse_day(const char *text, int64_t *out) {
+  enum { DAY_SECONDS = 24 * 60 * 60 };
+  struct tm day = {0}, back;
+  int used = 0;
+  if (sscanf(text, "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &used) != 3 ||
+      used != 10 || text[10] || day.tm_mon < 1 || day.tm_mon > 12 || day.tm_mday < 1)
+    return false;
+  day.tm_year -= 1900;
+  day.tm_mon -= 1;
+  int wanted = day.tm_mday; /* timegm turns 30 February into 2 March */
+  time_t start = timegm(&day);
+  if (start < 0 || !gmtime_r(&start, &back) || back.tm_mday != wanted) return false;
+  *out = start / DAY_SECONDS;
+  return true;
 }
 
 /* The value of a hexadecimal digit, + 1; 0: not a digit. */

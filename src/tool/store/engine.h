@@ -47,6 +47,9 @@ const char *engine_column_name(const engine_rows_t *rows, size_t i);
 store_value_t engine_value(const engine_rows_t *rows, size_t i);
 void engine_rows_end(engine_rows_t *rows);
 
+/* Whether another connection has changed the database since the last call. False: failed. */
+bool engine_is_changed(engine_t *engine, bool *out);
+
 /* From now on the database refuses to change. */
 bool engine_set_read_only(engine_t *engine);
 

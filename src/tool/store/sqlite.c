@@ -18,6 +18,7 @@ struct engine {
   sqlite3 *db;
   sqlite3_stmt *inserts[STORE_TABLE_COUNT];
   sqlite3_stmt *totals[STORE_MEASURES];
+  int64_t version;     /* of the data, as engine_is_changed saw it last */
   const char *refused; /* why the last statement was not run, if SQLite does not say it */
 };
 
@@ -153,6 +154,13 @@ uint64_t engine_bytes(engine_t *e) { return bytes_of(e, read_number(e, "PRAGMA p
 /* The pages of deleted rows stay in the file, and are used again. */
 uint64_t engine_used_bytes(engine_t *e) {
   return bytes_of(e, read_number(e, "PRAGMA page_count") - read_number(e, "PRAGMA freelist_count"));
+}
+
+bool engine_is_changed(engine_t *e, bool *out) {
+  int64_t version = read_number(e, "PRAGMA data_version");
+  *out = version != e->version;
+  e->version = version;
+  return version >= 0;
 }
 
 bool engine_set_read_only(engine_t *e) { return run(e, "PRAGMA query_only = 1"); }

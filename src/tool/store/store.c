@@ -11,7 +11,9 @@
 
 #include "base/hash.h"
 #include "sonde/status.h"
+#include "store/clickhouse/partitions.h"
 #include "store/clickhouse/remote.h"
+#include "store/retention.h"
 #include "store/signatures.h"
 
 /* A session that this process added to the spool. */
@@ -230,6 +232,30 @@ bool store_write_names(store_t *s, char *error, size_t error_size) {
   return false;
 }
 
+bool store_drop_before(store_t *s, int64_t *day, uint64_t *dropped, char *error,
+                       size_t error_size) {
+  enum { DAYS_OF_WEEK = 7 };
+  if (s->remote) *day -= *day % DAYS_OF_WEEK;
+  if (s->remote ? partitions_drop(s->remote, *day / DAYS_OF_WEEK, dropped)
+                : retention_drop(s->engine, *day, dropped) && engine_commit(s->engine))
+    return true;
+  snprintf(error, error_size, "'%s': %s", s->path,
+           s->remote ? remote_error(s->remote, s->engine) : engine_error(s->engine));
+  if (!s->remote) engine_rollback(s->engine);
+  return false;
+}
+
+/* Begins a transaction. Another process may have deleted rows that this one knows to be there. */
+static bool begin(store_t *s) {
+  bool is_changed;
+  if (!engine_begin(s->engine) || !engine_is_changed(s->engine, &is_changed)) return false;
+  if (is_changed) {
+    content_known_free(&s->known);
+    s->known = (content_known_t){0};
+  }
+  return true;
+}
+
 /* Other processes wait for the end of a transaction. */
 static bool commit_when_due(store_t *s) {
   return !s->first || now_ns() - s->began_ns < COMMIT_NS || commit(s);
@@ -265,6 +291,7 @@ static int put_program(store_t *s, reader_t *reader, const char *path,
   int stored = is_stored(s, recording);
   if (stored < 0) return SONDE_EIO;
   if (!stored) {
+    if (!s->first && !begin(s)) return SONDE_EIO;
     int inserted = session_store(reader, path, s->engine, &s->known, labels, &put);
     if (inserted < 0) return inserted;
     stored = !inserted;

@@ -34,6 +34,12 @@ const char *store_path(const store_t *store);
 /* The size of the store; 0: unknown. */
 uint64_t store_size_bytes(store_t *store);
 
+/* Deletes the sessions of days before *DAY, counted since 1970, and counts them in DROPPED. A
+ * server drops whole weeks, and *DAY becomes the first day of its own. False: ERROR has one line.
+ */
+bool store_drop_before(store_t *store, int64_t *day, uint64_t *dropped, char *error,
+                       size_t error_size);
+
 /* Writes what store_symbolize changed. False: ERROR has one line. */
 bool store_write_names(store_t *store, char *error, size_t error_size);
 engine_t *store_engine(store_t *store);

@@ -12,6 +12,7 @@
 #include "analysis/policies.h"
 #include "base/array.h"
 #include "base/glob.h"
+#include "base/parse.h"
 
 bool policy_is_method(const char *name) {
   size_t size = strlen(name);
@@ -47,17 +48,9 @@ const policy_source_t *policy_builtin(const char *name) {
 /* ---- days and times ------------------------------------------------------------------------- */
 
 bool policy_day(const char *text, time_t *out) {
-  struct tm day = {0}, back;
-  int used = 0;
-  if (!text || sscanf(text, "%4d-%2d-%2d%n", &day.tm_year, &day.tm_mon, &day.tm_mday, &used) != 3 ||
-      used != 10 || text[10] || day.tm_mon < 1 || day.tm_mon > 12 || day.tm_mday < 1)
-    return false;
-  day.tm_year -= 1900;
-  day.tm_mon -= 1;
-  int wanted = day.tm_mday; /* timegm turns 30 February into 2 March */
-  time_t start = timegm(&day);
-  if (start <= 0 || !gmtime_r(&start, &back) || back.tm_mday != wanted) return false;
-  *out = start + 24 * 60 * 60;
+  int64_t day;
+  if (!text || !parse_day(text, &day)) return false;
+  *out = (time_t)(day + 1) * 24 * 60 * 60;
   return true;
 }
 

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/parse.h"
 #include "cli/cli.h"
 #include "cli/common/naming.h"
 #include "cli/common/recordings.h"
@@ -18,7 +20,7 @@
 #include "sonde/status.h"
 #include "store/symbolize.h"
 
-enum { KEY_TO = CLI_LONG_ONLY, KEY_DEVICE, KEY_BUILD, KEY_AGAIN, KEY_JSON };
+enum { KEY_TO = CLI_LONG_ONLY, KEY_DEVICE, KEY_BUILD, KEY_AGAIN, KEY_BEFORE, KEY_JSON };
 
 static const cli_option_t options[] = {
     {KEY_TO, "to", "URL",
@@ -31,23 +33,28 @@ static const cli_option_t options[] = {
     CLI_GROUP("symbolize"),
     NAMING_FILE_OPTIONS,
     {KEY_AGAIN, "again", NULL, "also look up frames that have names, for better files"},
+    CLI_GROUP("drop"),
+    {KEY_BEFORE, "before", "DATE",
+     "delete the sessions of the days before DATE: 2026-08-01, or 90d for the last 90 days"},
     {0}};
 
 static const cli_usage_t usage = {
     .verb = "store",
-    .arguments = "FILE|FOLDER… | symbolize",
-    .words = "symbolize",
+    .arguments = "FILE|FOLDER… | symbolize | drop --before DATE",
+    .words = "symbolize drop",
     .about = "Adds recordings, packed recordings and summaries to a store: a database of many "
              "recordings, of many builds and devices, which 'sonde query' reads. Of a folder, adds "
              "all files *.sonde. A recording counts once, however often it is stored. After an "
              "interruption, run the same command again. 'sonde store symbolize' names the frames "
-             "that have no name yet, from files with their build-ids.",
+             "that have no name yet, from files with their build-ids. 'sonde store drop' deletes "
+             "old sessions.",
     .options = options,
     .examples = {{"sonde store run.sonde", "add a recording to your own store"},
                  {"sonde store --to sqlite:fleet.sqlite --device pixel-7 uploads/",
                   "add a folder that a device uploaded"},
                  {"sonde store --build 1.4.2 nightly/*.sonde", "name the build"},
-                 {"sonde store symbolize --debug-dir ./debug", "find functions and lines"}}};
+                 {"sonde store symbolize --debug-dir ./debug", "find functions and lines"},
+                 {"sonde store drop --before 90d", "keep the last 90 days"}}};
 
 typedef struct request {
   const char *url;
@@ -55,6 +62,7 @@ typedef struct request {
   bool json;
   naming_t naming;
   bool again;
+  const char *before;
   recordings_t recordings;
   store_counts_t counts;
   uint64_t unreadable;
@@ -150,6 +158,52 @@ static int symbolize(const request_t *q) {
   return status;
 }
 
+/* ---- old sessions ------------------------------------------------------------------------- */
+
+/* DATE, or the day that is so many days before today. */
+static bool read_before(const char *text, int64_t *day) {
+  char *end;
+  long days = strtol(text, &end, 10);
+  if (end == text || strcmp(end, "d") != 0) return parse_day(text, day);
+  *day = time(NULL) / (24 * 60 * 60) - days;
+  return days >= 0 && *day >= 0;
+}
+
+static void print_dropped(const request_t *q, store_t *store, int64_t day, uint64_t dropped) {
+  char date[24], count[24], bytes[24];
+  time_t start = (time_t)day * 24 * 60 * 60;
+  struct tm parts;
+  strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&start, &parts));
+  if (!q->json) {
+    const char *plural = dropped == 1 ? "" : "s";
+    printf("%s session%s before %s dropped\n", report_count(dropped, count), plural, date);
+    printf("%s: %s\n", store_path(store), report_bytes((int64_t)store_size_bytes(store), bytes));
+    return;
+  }
+  json_object *o = json_new_object();
+  json_add_text(o, "store", store_path(store));
+  json_add_text(o, "before", date);
+  json_add_count(o, "dropped", dropped);
+  json_add_count(o, "size_bytes", store_size_bytes(store));
+  puts(json_print(o, JSON_STYLE));
+  json_object_put(o);
+}
+
+static int drop(const request_t *q) {
+  char error[STORE_PATH_MAX + 512];
+  int64_t day;
+  uint64_t dropped;
+  if (!q->before) return cli_wrong_use(&usage, "drop needs --before DATE");
+  if (!read_before(q->before, &day))
+    return cli_wrong_use(&usage, "--before takes a day such as 2026-08-01, or 90d");
+  store_t *store = store_open(q->url, &(copy_need_t){0}, error, sizeof error);
+  if (!store) return message_fail("%s", error);
+  bool good = store_drop_before(store, &day, &dropped, error, sizeof error);
+  if (good) print_dropped(q, store, day, dropped);
+  store_close(store);
+  return good ? CLI_DONE : message_fail("%s", error);
+}
+
 /* ---- the verb ----------------------------------------------------------------------------- */
 
 int verb_store(int argc, char **argv) {
@@ -164,6 +218,7 @@ int verb_store(int argc, char **argv) {
     case KEY_BUILD: request.labels.build = parser.value; break;
     case KEY_JSON: request.json = true; break;
     case KEY_AGAIN: request.again = true; break;
+    case KEY_BEFORE: request.before = parser.value; break;
     default: {
       const char *wrong;
       if (naming_take(&request.naming, key, parser.value, &wrong) && wrong)
@@ -172,10 +227,12 @@ int verb_store(int argc, char **argv) {
     }
   if (key < 0) return parser.status;
   if (!parser.rest_count) return cli_wrong_use(&usage, "takes recordings or folders of them");
-  if (!strcmp(parser.rest[0], "symbolize")) {
-    if (parser.rest_count > 1) return cli_wrong_use(&usage, "symbolize takes no files");
-    return symbolize(&request);
-  }
+  bool is_drop = !strcmp(parser.rest[0], "drop"), is_naming = !strcmp(parser.rest[0], "symbolize");
+  if ((is_drop || is_naming) && parser.rest_count > 1)
+    return cli_wrong_use(&usage, "%s takes no files", parser.rest[0]);
+  if (request.before && !is_drop) return cli_wrong_use(&usage, "--before needs 'drop'");
+  if (is_drop) return drop(&request);
+  if (is_naming) return symbolize(&request);
   if (request.again || request.naming.debug_dir_count || request.naming.sysroot_count)
     return cli_wrong_use(&usage, "--debug-dir, --sysroot and --again need 'symbolize'");
   if (!request.labels.device) request.labels.device = uname(&host) == 0 ? host.nodename : "unknown";
