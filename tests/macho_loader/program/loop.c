@@ -3,8 +3,10 @@
  * The main thread's run loop is watched by a thread that asks for it: turns that take too long are
  * told while they last, with the stack; waits, a loop inside a turn and short turns are not.
  */
+#include <mach/mach.h>
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -24,15 +26,28 @@ static uint64_t main_id;
 
 typedef struct told {
   sonde_stall_t stall;
+  bool had_cpu; /* half of the time since it began to spin, or more */
   bool spins, blocks, observes, leads_to_loop;
 } told_t;
 static told_t told[TOLD_MAX];
 static volatile int told_count;
 
+/* CPU time of the main thread. */
+static thread_act_t main_port;
+static uint64_t cpu_ns(void) {
+  thread_extended_info_data_t info = {0};
+  mach_msg_type_number_t count = THREAD_EXTENDED_INFO_COUNT;
+  (void)thread_info(main_port, THREAD_EXTENDED_INFO, (thread_info_t)&info, &count);
+  return info.pth_user_time + info.pth_system_time;
+}
+
 /* Until the other thread says so. */
 static volatile bool may_spin;
 static volatile long spun;
+static volatile uint64_t spin_ns, spin_cpu_ns;
 __attribute__((noinline)) static void spin_long(void) {
+  spin_ns = clock_gettime_nsec_np(CLOCK_UPTIME_RAW);
+  spin_cpu_ns = cpu_ns();
   while (may_spin)
     spun++;
 }
@@ -70,8 +85,14 @@ static bool is_in(const sonde_stall_t *s, const char *name) {
 static void on_stall(const sonde_stall_t *s, void *context) {
   (void)context;
   if (told_count == TOLD_MAX) return;
-  told[told_count] = (told_t){*s, is_in(s, "spin_long"), is_in(s, "block_long"),
-                              is_in(s, "work_late"), is_in(s, "CFRunLoopRun")};
+  uint64_t passed_ns = clock_gettime_nsec_np(CLOCK_UPTIME_RAW) - spin_ns;
+  bool had_cpu = 2 * (cpu_ns() - spin_cpu_ns) >= passed_ns;
+  told[told_count] = (told_t){*s,
+                              had_cpu,
+                              is_in(s, "spin_long"),
+                              is_in(s, "block_long"),
+                              is_in(s, "work_late"),
+                              is_in(s, "CFRunLoopRun")};
   told_count++;
 }
 
@@ -104,10 +125,11 @@ static long length_of(uint32_t number) {
   return -1;
 }
 
-/* On a machine that is busy elsewhere, most of its time it waits for a CPU. */
+/* Where a busy machine gives the thread little CPU time, waiting for that is a cause, too. */
 static bool is_on_cpu(const told_t *t) {
-  return t->stall.cause == SONDE_STALL_ON_CPU || t->stall.cause == SONDE_STALL_NO_CPU ||
-         t->stall.cause == SONDE_STALL_SEVERAL;
+  sonde_stall_cause_t cause = t->stall.cause;
+  bool starves = cause == SONDE_STALL_NO_CPU || cause == SONDE_STALL_SEVERAL;
+  return cause == SONDE_STALL_ON_CPU || (starves && !t->had_cpu);
 }
 static bool spins(const told_t *t) { return t->spins && !t->observes && is_on_cpu(t); }
 static bool blocks(const told_t *t) {
@@ -179,6 +201,7 @@ void check_loop(void) {
   uint32_t stalls = 0;
   if (pipe(ends) != 0) return check(false, "a pipe");
   (void)pthread_threadid_np(NULL, &main_id);
+  main_port = pthread_mach_thread_np(pthread_self());
   for (long i = 0; i < COUNT; i++) {
     CFRunLoopSourceContext context = {.info = (void *)i, .perform = perform};
     sources[i] = CFRunLoopSourceCreate(NULL, 0, &context);
