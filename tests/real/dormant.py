@@ -11,8 +11,8 @@ import subprocess
 import time
 
 from helpers import (
-    LIB, SONDE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent, needs_strace, report, run_cases,
-    runs_on, skip, try_sonde, until, until_threads)
+    LIB, NOT_FOR_OTHERS, SONDE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent, needs_strace,
+    others_can_run_sonde, report, run_cases, runs_on, skip, try_sonde, until, until_threads)
 
 needs_agent()
 
@@ -210,10 +210,17 @@ def a_sleeping_program_has_nothing_but_the_library_and_a_page(folder):
         assert stat.st_mode & 0o7777 == 0o600 and stat.st_uid == os.geteuid(), stat
 
 
-def no_ptrace_and_no_capability_is_used(folder):
-    needs_strace()
+def _needs_another_user():
+    """One that runs sonde."""
     if os.geteuid():
         skip("another user is needed")
+    if not others_can_run_sonde():
+        skip(NOT_FOR_OTHERS)
+
+
+def no_ptrace_and_no_capability_is_used(folder):
+    needs_strace()
+    _needs_another_user()
     user, log = 61234, fresh(".strace")
     os.chmod(WORK, 0o777)
     with Program(_compile(COUNTED), user=user) as program:
@@ -235,8 +242,7 @@ def _recorder_of(tracer):
 
 
 def another_user_cannot_wake_it(folder):
-    if os.geteuid():
-        skip("another user is needed")
+    _needs_another_user()
     os.chmod(WORK, 0o777)
     with Program(_compile(COUNTED), user=61234) as program:
         done = try_sonde("ctl", program.pid, "record", "--malloc", "--seconds", "1", "-o", fresh(),

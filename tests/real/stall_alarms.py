@@ -88,6 +88,8 @@ def freeze(_, program):
             with open(os.path.join(group, name), "w") as f:
                 f.write(text)
             time.sleep(pause)
+    except OSError as error:
+        raise FileNotFoundError(f"{name} of a cgroup cannot be written: {error.strerror}") from error
     finally:
         deadline = time.time() + 10
         while time.time() < deadline:
