@@ -148,8 +148,10 @@ class Tally:
         self.tails_same += sum((theirs & ours).values())
 
     def is_undecided(self):
-        """One frame that differs among few decides nothing about a share of 0.5 %: gdb guesses at times."""
-        return self.named - self.same == 1 and self.named < 1000
+        """One frame that differs among few decides nothing about a share of 0.5 %: gdb guesses at times. Neither does one
+        stack that is not complete: a thread that begins or ends may be in code without unwind information."""
+        differ, cut = self.named - self.same, self.threads - self.complete
+        return max(differ, cut) == 1 and (self.named < 1000 * differ or self.threads < 1000 * cut)
 
     def report(self, name):
         share = 100.0 * self.same / max(self.named, 1)
@@ -209,7 +211,7 @@ def _case_of(kind, rng, options):
         share, whole = tally.report(kind.name)
         if options:
             assert not tally.wrong, tally.wrong
-        else:
+        elif not tally.is_undecided():  # else many looks found no second one
             assert share >= WANTED_SAME, share
             assert whole >= WANTED_COMPLETE or kind.name in ("node", "java"), whole
         assert SNAPSHOTS < 50 or len(tally.stacks) >= WANTED_DIFFERENT, len(tally.stacks)
