@@ -9,12 +9,15 @@ import datetime
 import gzip
 import json
 import os
+import pathlib
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
+import urllib.request
 
-from helpers import SEED, SONDE, compile_c, needs_agent, record, run_cases, skip, sonde, try_sonde, write
+from helpers import SEED, SONDE, compile_c, needs_agent, record, run_cases, skip, skip_part, sonde, try_sonde, write
 from shared.clickhouse import SERVER, Cluster, Server
 from shared.derived import Original
 
@@ -106,6 +109,16 @@ def _compare(folder, url):
     assert done.returncode == 2 and "no such table" in done.stderr, done
 
 
+def _compare_names(folder, url):
+    """After _compare: names that come later."""
+    stores, rows = (url, f"sqlite:{folder}/s.sqlite"), []
+    for to in stores:
+        told = json.loads(sonde("store", "symbolize", "--json", "--to", to, env=_environment(folder)))
+        assert told["named"] > 0, told
+        rows.append(json.loads(sonde("query", "--json", "--to", to, "leaks", "--all"))["rows"])
+    assert _equal(*rows) and any("leak " in row["function"] for row in rows[0]), rows[0][:3]
+
+
 def _page(folder, url, *words):
     """The data of the page of an answer."""
     sonde("query", "--to", url, *words, "--html", folder / "page.html")
@@ -126,12 +139,7 @@ def answers_of_two_shards_are_those_of_sqlite(folder):
         assert all(min(counts) > 0 for counts in parts), parts  # each shard has some of each
         rows = int(pair.servers[1].ask("SELECT count() FROM allocations"))
         assert rows == sum(parts[1]), (rows, parts)
-        for url in pair.url(), f"sqlite:{folder}/s.sqlite":
-            told = json.loads(sonde("store", "symbolize", "--json", "--to", url, env=_environment(folder)))
-            assert told["named"] > 0, told
-        rows = [json.loads(sonde("query", "--json", "--to", url, "leaks", "--all"))["rows"]
-                for url in (pair.url(), f"sqlite:{folder}/s.sqlite")]
-        assert _equal(*rows) and any("leak " in row["function"] for row in rows[0]), rows[0][:3]
+        _compare_names(folder, pair.url())
         pages = [_page(folder, url, "leaks", "--all") for url in (pair.url(), f"sqlite:{folder}/s.sqlite")]
         assert pages[0]["stacks"] == pages[1]["stacks"] != {} and _equal(pages[0]["rows"], pages[1]["rows"]), pages
         size = json.loads(sonde("store", "--json", "--to", pair.url(), folder / "a" / "0.sonde",
@@ -183,6 +191,28 @@ def _drop_weeks(folder, url):
 
 def _date(day):
     return datetime.date(1970, 1, 1) + datetime.timedelta(days=day)
+
+
+def a_current_engine_gives_the_same_answers(folder):
+    """The package chdb is a current release in a process, and server.cjs is the HTTP interface."""
+    modules = pathlib.Path(os.environ.get("CHDB", folder / "modules"))
+    if not (modules / "node_modules" / "chdb").exists():
+        done = shutil.which("npm") and subprocess.run(["npm", "install", "--silent", "--prefix", modules, "chdb"],
+                                                      stdout=subprocess.DEVNULL, check=False)
+        if not done or done.returncode:
+            skip_part("a current engine", "chdb cannot be installed; CHDB names a folder with node_modules/chdb")
+            return
+    script = pathlib.Path(__file__).parent / "chdb" / "server.cjs"
+    with subprocess.Popen(["node", script, modules, folder], stdout=subprocess.PIPE, text=True) as engine:
+        try:
+            host = f"127.0.0.1:{int(engine.stdout.readline())}"
+            _compare(folder, f"clickhouse://{host}/fleet")
+            _compare_names(folder, f"clickhouse://{host}/fleet")
+            _drop_weeks(folder, f"clickhouse://{host}/weeks")
+            with urllib.request.urlopen(f"http://{host}/", data=b"SELECT version()") as reply:
+                return f"version {reply.read().decode().strip()}"
+        finally:
+            engine.kill()
 
 
 def old_weeks_are_dropped(folder):
@@ -272,7 +302,7 @@ def _kill(folder, url, servers, clear):
     while kills < KILLS:
         env = _environment(folder / str(kills % 3))  # each with its own spool
         loader = subprocess.Popen([SONDE, "store", "--to", url, folder / "a"], env=env,
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
             loader.wait(timeout=rng.random() * 2)
         except subprocess.TimeoutExpired:
@@ -284,7 +314,7 @@ def _kill(folder, url, servers, clear):
             loader.wait()
             kills += 1
             continue
-        assert loader.returncode == 0, loader  # nobody disturbed it: all are there, and it begins again
+        assert loader.returncode == 0, loader.stderr.read()  # nobody disturbed it: all are there, and it begins again
         assert _totals(url) == _expected(folder, count)
         clear()
     for number in range(3):

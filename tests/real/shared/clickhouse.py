@@ -35,6 +35,10 @@ class Server:
         self.start()
 
     def start(self):
+        # Of a server that was killed while it created a database. Version 18.16 then refuses to create it until an
+        # operator has removed the file; later versions remove it themselves.
+        for left in (self.folder / "data" / "metadata").glob("*.sql.tmp"):
+            left.unlink()
         with open(self.folder / "out", "ab") as out:
             self.process = subprocess.Popen([SERVER, f"--config-file={self.folder}/config.xml"], stdout=out, stderr=out,
                                             cwd=self.folder)

@@ -158,7 +158,7 @@ size_t tables_sql_select(store_table_id_t id, store_measure_t measure, const cha
   } else if (id == STORE_NAMES) {
     put(out,
         "SELECT frame, depth, any(function), any(file), any(line) FROM names GLOBAL ALL INNER JOIN"
-        " (SELECT frame, max(version) AS version FROM names WHERE %s GROUP BY frame)"
+        " (SELECT frame, max(version) AS version FROM names WHERE %s GROUP BY frame) AS newest"
         " USING (frame, version) GROUP BY frame, depth",
         where);
   } else {
