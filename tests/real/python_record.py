@@ -237,6 +237,26 @@ dial()
     assert "unknown code" not in text, text
 
 
+def audit_of_each_line():
+    """Every frame has its line; a limited depth leaves out the outer frames."""
+    program = """
+import os
+def change():
+    os.chmod(__file__, 0o600)
+def both():
+    change()
+    change()
+for i in range(50):
+    both()
+"""
+    for options, lines in ((("--audit=files",), {(4, 6, 9), (4, 7, 9)}), (("--audit=files", "--audit-depth=2"), {(4,)})):
+        rows = [row for row in report(_run(program, *options), "--top", 1000, "audit")["audit"]["findings"]
+                if row["function"] == "chmod"]
+        found = {tuple(line for _, file, line in python_frames(row) if file.endswith(".py")) for row in rows}
+        found.discard(())  # the interpreter's own functions are innermost until it specializes the call
+        assert found == lines and sum(row["calls"] for row in rows) == 100, (options, rows)
+
+
 def audit_of_a_package(folder):
     """The owner of a call by an installed package is the distribution that lists its file; without one, the package
     by its import name."""

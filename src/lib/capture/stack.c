@@ -248,6 +248,9 @@ int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
   return stack_id_here(id, pc, sp, fp);
 }
 
+HIDDEN int (*stack_id_of_rare_event)(uint32_t *id, uint64_t pc, uint64_t sp,
+                                     uint64_t fp) = stack_id_with_python;
+
 int stack_id_of_context(uint32_t *id, const void *ucontext) {
   if (UNLIKELY(capture_has_python) &&
       capture_with_python(id, &(python_origin_t){.ucontext = ucontext}))

@@ -32,6 +32,10 @@ int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
  * nothing, a test would. */
 extern HIDDEN int (*stack_id_of_event)(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
 
+/* What rare events call: stack_id_with_python, or a function that finds the same stack in tens of
+ * nanoseconds. */
+extern HIDDEN int (*stack_id_of_rare_event)(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
+
 /* Returns the id of the DEPTH innermost frames of stack ID with the marker of a truncated stack, at
  * most STACK_INNER; ID if it has no more frames; 0 if the table is full. Costs two lookups a frame.
  */

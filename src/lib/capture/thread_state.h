@@ -36,8 +36,9 @@ struct capture_thread {
   stack_window_t window;
   /* In the list of all states. */
   capture_thread_t *next;
-  /* The Python frames of the last capture (capture/python/python_event.h); NULL: none yet. */
-  struct python_chain_cache *python;
+  /* The Python frames of the last captures, of frequent and of rare events
+   * (capture/python/python_event.h); NULL: none yet. */
+  struct python_chain_cache *python[2];
   frame_cache_t cache;
 };
 

@@ -6,8 +6,8 @@
  * evaluator, so such instants are only captured.
  *
  * If the library is preloaded, each call of malloc and free is also captured as a frequent event is
- * (stack_id_of_event). Some of these stacks are compared with a capture that remembers no stack,
- * and some with what the interpreter prints.
+ * (stack_id_of_event, and some by stack_id_of_rare_event). Some of these stacks are compared with a
+ * capture that remembers no stack, and some with what the interpreter prints.
  *
  * compare_start(FD, MICROSECONDS, MALLOCS): begins; each tick of CPU time, and each MALLOCS-th call
  * of malloc or free, twice, writes to FD what sonde says, a line "--", what the interpreter says,
@@ -171,11 +171,12 @@ static uint32_t compared, different, merged;
 
 static void compare_event(uint64_t pc, uint64_t sp, uint64_t fp) {
   unsigned call = add_relaxed(&calls, 1u);
+  bool is_rare = call % 32 == 16;
   uint32_t cached = 0, anew = 0, native, chain;
   if (call % every == 0) raise(SIGPROF);
-  if (stack_id_of_event(&cached, pc, sp, fp) < 0) return;
+  if ((is_rare ? stack_id_of_rare_event : stack_id_of_event)(&cached, pc, sp, fp) < 0) return;
   if (call % 16 == 0) {
-    const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
+    const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = !is_rare};
     if (!capture_with_python(&anew, &origin)) (void)stack_id_here(&anew, pc, sp, fp);
     static __thread frames_t one, other;
     expand(cached, &one);

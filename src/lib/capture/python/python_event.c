@@ -13,18 +13,32 @@
 #include "os/os.h"
 
 #define CHAIN_MAX 1024u
-/* Powers of two: the places of frames in a chain by their addresses, known innermost frames, and
- * the last merged stacks. */
+/* Powers of two: the places of frames in a chain by their addresses, known innermost frames with a
+ * line, known frames inside of a known chain, and the last merged stacks. */
 #define PLACES  256u
 #define TOPS    256u
-#define RECENTS 1024u
+#define INNERS  256u
+#define RECENTS 512u
 /* Deeper stacks are truncated, which capture_with_python does. */
 #define DEPTH_MAX (STACK_OUTER + STACK_INNER)
 
-/* A frame of the chain. */
+/* What tells a frame from another one, besides its caller and its second word: nothing, the byte
+ * that says whether it ends a call of the evaluator, or its code object. */
+typedef enum third { THIRD_NONE, THIRD_BYTE, THIRD_WORD } third_t;
+
+/* How frames are compared: those of frequent events, and those of rare ones, with all lines. */
+typedef struct view {
+  /* the offset of the code object, or with lines that of the instruction */
+  uint32_t second;
+  third_t third;
+  bool with_lines;
+  /* of its chain in the thread's state */
+  uint8_t number;
+} view_t;
+
+/* A frame of the chain. Its caller is the frame of the link before. */
 typedef struct link {
-  /* the second word is the code object, or with lines the instruction */
-  uint64_t frame, caller, second, third;
+  uint64_t frame, second, third;
   /* of code objects, when it was added */
   uint64_t deaths;
   /* the frame in a node, 0 if it is not shown; the nodes of the chain from its caller and from here
@@ -42,20 +56,31 @@ typedef struct top {
   uint32_t node;
 } top_t;
 
-/* The id of a merged stack, so that most events need not look into the table of all. */
+/* The node of a frame inside of the chain OUTER. */
+typedef struct inner {
+  uint64_t second, third;
+  uint32_t outer, shown;
+  uint32_t node; /* 0: none */
+} inner_t;
+
+/* The id of a merged stack, so that most events look into no other table. */
 typedef struct recent {
-  uint64_t pair;
-  uint32_t id;
+  uint64_t code, instruction;
+  uint32_t native, outer, shown;
+  uint32_t id; /* 0: none */
 } recent_t;
 
 /* The last chain of a thread, outermost first. */
 struct python_chain_cache {
+  const view_t *view;
   uint32_t count;
   uint16_t places[PLACES];
   uint64_t deaths;
   top_t tops[TOPS];
+  inner_t inners[INNERS];
   recent_t recents[RECENTS];
-  link_t links[CHAIN_MAX];
+  /* The first one has no frame, and those from `count` + 1 on are of former chains. */
+  link_t links[CHAIN_MAX + 1];
   uint64_t fresh[CHAIN_MAX];
 };
 typedef struct python_chain_cache chain_cache_t;
@@ -67,11 +92,12 @@ static struct {
   /* the only interpreter, 0 if it is not known */
   uint64_t interpreter, interpreter_next;
   uint32_t state_frame, state_cframe, cframe_current;
-  uint32_t caller, second, third, code, instruction;
-  uint64_t third_mask, instruction_mask;
-  bool has_cframe, with_lines;
+  uint32_t caller, code, instruction, flag;
+  uint64_t instruction_mask;
+  bool has_cframe;
   const python_layout_t *layout;
 } python;
+static view_t view_of_events, view_of_lines;
 
 /* ---- the chain --------------------------------------------------------------------------------
  */
@@ -80,22 +106,42 @@ static ALWAYS_INLINE READS_STACK uint64_t word_at(uint64_t address) {
   return *(const volatile uint64_t *)(uintptr_t)address;
 }
 
-/* Nonzero if the frame at FRAME, which is in the chain, is not as in LINK. */
-static ALWAYS_INLINE READS_STACK uint64_t link_changed(const link_t *link, uint64_t frame) {
-  return (word_at(frame + python.caller) ^ link->caller) |
-         (word_at(frame + python.second) ^ link->second) |
-         ((word_at(frame + python.third) ^ link->third) & python.third_mask);
+/* The frames do not change while they are compared, so these reads need no order. */
+typedef uint64_t word_t __attribute__((may_alias));
+
+static ALWAYS_INLINE READS_STACK uint64_t third_of(third_t third, uint64_t frame) {
+  switch (third) {
+  case THIRD_BYTE: return *(const volatile uint8_t *)(uintptr_t)(frame + python.flag);
+  case THIRD_WORD: return word_at(frame + python.code);
+  default: return 0;
+  }
 }
 
-/* True if the chain from FRAME outward is that of the COUNT outermost links. The caller of a link
- * is the frame of the next one, and that of the last is 0. */
-static ALWAYS_INLINE READS_STACK bool links_unchanged(const chain_cache_t *c, uint32_t count,
-                                                      uint64_t frame) {
-  const link_t *link = &c->links[count];
-  if (!count || link[-1].frame != frame) return false;
-  while (link-- > c->links) {
-    if (UNLIKELY(link_changed(link, frame))) return false;
-    frame = link->caller;
+/* The innermost of the links from number I outward that its frame differs from, 0: none does. The
+ * frame of link I is in the chain. The caller of the outermost frame is 0, as the frame of the
+ * first link. */
+static ALWAYS_INLINE READS_STACK uint32_t find_changed(const chain_cache_t *c, third_t third,
+                                                       uint32_t i) {
+  const link_t *link = &c->links[i];
+  uint64_t second = c->view->second, caller_at = python.caller, flag = python.flag;
+  for (uint64_t frame = link->frame, caller; frame; frame = caller, link--) {
+    caller = link[-1].frame;
+    if (UNLIKELY(*(const word_t *)(uintptr_t)(frame + caller_at) != caller) ||
+        UNLIKELY(*(const word_t *)(uintptr_t)(frame + second) != link->second))
+      return (uint32_t)(link - c->links);
+    if (third == THIRD_BYTE && UNLIKELY(*(const uint8_t *)(uintptr_t)(frame + flag) != link->third))
+      return (uint32_t)(link - c->links);
+    if (third == THIRD_WORD && UNLIKELY(word_at(frame + python.code) != link->third))
+      return (uint32_t)(link - c->links);
+  }
+  return 0;
+}
+
+/* Whether the links to number I, of a former chain, still belong to those of this chain. */
+static ALWAYS_INLINE bool is_kept(const chain_cache_t *c, uint32_t i) {
+  for (; i > c->count; i--) {
+    const link_t *link = &c->links[i];
+    if (!link->node || link->outer != link[-1].node || link->deaths != c->deaths) return false;
   }
   return true;
 }
@@ -131,68 +177,83 @@ static uint32_t shown_of(uint64_t code, uint64_t instruction) {
   return id == PYTHON_FRAME_INSERTED ? 0 : id;
 }
 
-static READS_STACK uint32_t shown_of_frame(uint64_t frame) {
+static READS_STACK uint32_t shown_of_frame(const view_t *view, uint64_t frame) {
   if (is_anchor(frame)) return STACK_IN_CHAIN | STACK_OF_CALL;
   uint32_t id = shown_of(word_at(frame + python.code),
-                         python.with_lines ? instruction_of(frame) : PYTHON_WHOLE_FUNCTION);
+                         view->with_lines ? instruction_of(frame) : PYTHON_WHOLE_FUNCTION);
   if (id == UINT32_MAX) return id;
   uint32_t bits = ends_call(frame) ? STACK_IN_CHAIN | STACK_OF_CALL : id ? STACK_IN_CHAIN : 0;
   return id | bits;
 }
 
-/* Whether FRAME is shown as LINK is, which may be of another frame: no code object has died since.
- */
-static READS_STACK bool is_shown_as(const chain_cache_t *c, const link_t *link, uint64_t frame) {
-  return link->node && link->deaths == c->deaths &&
-         word_at(frame + python.second) == link->second &&
-         !((word_at(frame + python.third) ^ link->third) & python.third_mask);
+static bool has_frame(uint32_t shown) { return shown & ~(STACK_IN_CHAIN | STACK_OF_CALL); }
+
+/* Finds the node of FRAME, whose words WANTED has, inside of its chain. FORMER is shown as the
+ * frame if it has the same words. A handler may jump out of here. */
+static READS_STACK bool learn_inner(chain_cache_t *c, inner_t *known, const inner_t *wanted,
+                                    const link_t *former, uint64_t frame) {
+  bool is_same = former->node && former->deaths == c->deaths && former->second == wanted->second &&
+                 former->third == wanted->third;
+  uint32_t shown = is_same ? former->shown : shown_of_frame(c->view, frame);
+  if (shown == UINT32_MAX) return false;
+  uint32_t node = shown ? stack_table_child(wanted->outer, shown) : wanted->outer;
+  if (!node || node == STACK_TABLE_FULL) return false;
+  known->node = 0;
+  signal_fence();
+  known->second = wanted->second;
+  known->third = wanted->third;
+  known->outer = wanted->outer;
+  known->shown = shown;
+  signal_fence();
+  known->node = node;
+  return true;
 }
 
-static bool has_frame(uint32_t shown) { return shown & ~(STACK_IN_CHAIN | STACK_OF_CALL); }
+static ALWAYS_INLINE bool is_inner(const inner_t *known, const inner_t *wanted) {
+  return known->node && known->second == wanted->second && known->third == wanted->third &&
+         known->outer == wanted->outer;
+}
 
 /* Adds FRAME as the innermost link. A handler may jump out of here, so `count` covers finished
  * links only. */
 static READS_STACK bool add_link(chain_cache_t *c, uint64_t frame) {
-  static const link_t none;
-  uint32_t i = c->count;
-  const link_t *outer = i ? &c->links[i - 1] : &none;
+  uint32_t i = c->count + 1;
   link_t *link = &c->links[i];
-  uint32_t shown = is_shown_as(c, link, frame) ? link->shown : shown_of_frame(frame);
-  if (shown == UINT32_MAX) return false;
-  uint32_t node = outer->node;
-  if (shown && link->shown == shown && link->outer == outer->node && link->node)
-    node = link->node; /* its caller moved on, and called it again */
-  else if (shown)
-    node = stack_table_child(outer->node, shown);
-  if (!node || node == STACK_TABLE_FULL) return false;
+  const link_t *outer = &link[-1];
+  const inner_t wanted = {.second = word_at(frame + c->view->second),
+                          .third = third_of(c->view->third, frame),
+                          .outer = outer->node};
+  inner_t *inner = &c->inners[(wanted.second / 64 ^ wanted.second / 2 ^ wanted.outer) % INNERS];
+  if (!is_inner(inner, &wanted) && !learn_inner(c, inner, &wanted, link, frame)) return false;
   link->node = 0;
   signal_fence();
   link->frame = frame;
-  link->caller = word_at(frame + python.caller);
-  link->second = word_at(frame + python.second);
-  link->third = word_at(frame + python.third);
+  link->second = wanted.second;
+  link->third = wanted.third;
   link->deaths = c->deaths;
-  link->shown = shown;
+  link->shown = inner->shown;
   link->outer = outer->node;
-  link->calls = (uint16_t)(outer->calls + !!(shown & STACK_OF_CALL));
-  link->frames = (uint16_t)(outer->frames + has_frame(shown));
+  link->calls = (uint16_t)(outer->calls + !!(inner->shown & STACK_OF_CALL));
+  link->frames = (uint16_t)(outer->frames + has_frame(inner->shown));
   signal_fence();
-  link->node = node;
+  link->node = inner->node;
   *place_of(c, frame) = (uint16_t)i;
   signal_fence();
-  c->count = i + 1;
+  c->count = i;
   return true;
 }
 
 /* Finds the chain from TOP outward: fresh frames down to a link of the last chain. False: it is too
  * long, or a frame cannot be named. */
 static NOINLINE READS_STACK bool update_chain(chain_cache_t *c, uint64_t top) {
-  uint32_t fresh = 0, base = 0;
+  uint32_t fresh = 0, base = 0, limit = c->count;
   for (uint64_t f = top; f; f = word_at(f + python.caller)) {
     uint32_t i = *place_of(c, f);
-    if (i < c->count && links_unchanged(c, i + 1, f)) {
-      base = i + 1;
-      break;
+    if (i && i <= limit && c->links[i].frame == f) {
+      uint32_t changed = find_changed(c, c->view->third, i);
+      base = changed ? 0 : i;
+      if (base) break;
+      limit = changed - 1;
     }
     if (fresh == CHAIN_MAX) return false;
     c->fresh[fresh++] = f;
@@ -205,24 +266,36 @@ static NOINLINE READS_STACK bool update_chain(chain_cache_t *c, uint64_t top) {
   return true;
 }
 
-static NOINLINE chain_cache_t *make_chain(capture_thread_t *self) {
-  self->python = os_map(sizeof(chain_cache_t));
-  return self->python;
+static NOINLINE chain_cache_t *make_chain(capture_thread_t *self, const view_t *view) {
+  chain_cache_t *c = os_map(sizeof *c);
+  if (!c) return NULL;
+  c->view = view;
+  signal_fence();
+  self->python[view->number] = c;
+  return c;
 }
 
 static NOINLINE void forget_chain(chain_cache_t *c, uint64_t deaths) {
   c->count = 0;
   signal_fence();
   memset(c->tops, 0, sizeof c->tops);
+  memset(c->inners, 0, sizeof c->inners);
+  memset(c->recents, 0, sizeof c->recents);
   c->deaths = deaths;
 }
 
 /* The innermost link of the chain from TOP outward. NULL: capture_with_python must tell. */
-static ALWAYS_INLINE READS_STACK const link_t *find_chain(chain_cache_t *c, uint64_t top) {
+static ALWAYS_INLINE READS_STACK const link_t *find_chain(chain_cache_t *c, third_t third,
+                                                          uint64_t top) {
   uint64_t deaths = load_relaxed(&python_code_deaths);
   if (UNLIKELY(c->deaths != deaths)) forget_chain(c, deaths);
-  if (UNLIKELY(!links_unchanged(c, c->count, top)) && !update_chain(c, top)) return NULL;
-  return &c->links[c->count - 1];
+  uint32_t i = c->count;
+  if (c->links[i].frame != top) i = *place_of(c, top);
+  if (LIKELY(i && c->links[i].frame == top && is_kept(c, i) && !find_changed(c, third, i)))
+    c->count = i;
+  else if (!update_chain(c, top))
+    return NULL;
+  return &c->links[c->count];
 }
 
 /* A handler may jump out of here. */
@@ -245,12 +318,12 @@ static NOINLINE uint32_t learn_top(top_t *known, const link_t *link, uint64_t co
 }
 
 /* The chain's node; 0: capture_with_python must tell. */
-static ALWAYS_INLINE READS_STACK uint32_t chain_with_line(chain_cache_t *c, const link_t *link) {
-  if (python.with_lines || UNLIKELY(!has_frame(link->shown))) return link->node;
-  uint64_t code = link->second, instruction = instruction_of(link->frame);
+static uint32_t chain_with_line(chain_cache_t *c, const link_t *link, uint64_t instruction) {
+  if (c->view->with_lines || !has_frame(link->shown)) return link->node;
+  uint64_t code = link->second;
   top_t *known = &c->tops[(code / 64 ^ instruction / 2 ^ link->outer) % TOPS];
-  if (LIKELY(known->code == code && known->instruction == instruction &&
-             known->outer == link->outer && known->shown == link->shown))
+  if (known->code == code && known->instruction == instruction && known->outer == link->outer &&
+      known->shown == link->shown)
     return known->node;
   return learn_top(known, link, code, instruction);
 }
@@ -288,8 +361,6 @@ static ALWAYS_INLINE READS_STACK bool find_top(uint64_t *top) {
 /* ---- the stack --------------------------------------------------------------------------------
  */
 
-static uint64_t pair_of(uint32_t native, uint32_t chain) { return (uint64_t)native << 32 | chain; }
-
 /* Whether NATIVE has as many calls of the evaluator as the chain of LINK. */
 static bool fits(uint32_t native, const link_t *link) {
   uint32_t shape = python_shape(native);
@@ -297,19 +368,37 @@ static bool fits(uint32_t native, const link_t *link) {
          link->frames + shape_frames(shape) <= DEPTH_MAX;
 }
 
-/* The id of a pair that is not the last one of its place. If NATIVE is new, the pair is. A pair
+/* The id of the stack WANTED, whose chain is that of LINK. If NATIVE is new, the pair is. A pair
  * with an id fits. A handler may jump out of here. */
-static NOINLINE uint32_t learn_recent(recent_t *recent, uint32_t native, uint32_t chain,
+static NOINLINE uint32_t learn_recent(chain_cache_t *c, recent_t *recent, const recent_t *wanted,
                                       const link_t *link, bool is_new) {
-  uint32_t id = is_new ? 0 : python_merged_find(native, chain);
-  if (!id && fits(native, link)) id = python_merged_add(native, chain);
+  uint32_t chain = chain_with_line(c, link, wanted->instruction);
+  if (!chain) return 0;
+  uint32_t id = is_new ? 0 : python_merged_find(wanted->native, chain);
+  if (!id && fits(wanted->native, link)) id = python_merged_add(wanted->native, chain);
   if (!id) return 0;
-  recent->pair = 0;
+  recent->id = 0;
+  signal_fence();
+  recent->code = wanted->code;
+  recent->instruction = wanted->instruction;
+  recent->native = wanted->native;
+  recent->outer = wanted->outer;
+  recent->shown = wanted->shown;
   signal_fence();
   recent->id = id;
-  signal_fence();
-  recent->pair = pair_of(native, chain);
   return id;
+}
+
+static ALWAYS_INLINE recent_t *recent_of(chain_cache_t *c, const recent_t *wanted) {
+  uint64_t key =
+      wanted->instruction ^ (uint64_t)wanted->native << 40 ^ (uint64_t)wanted->outer << 20;
+  return &c->recents[leveled_hash(key) / (UINT64_MAX / RECENTS + 1)];
+}
+
+static ALWAYS_INLINE bool is_recent(const recent_t *known, const recent_t *wanted) {
+  return known->instruction == wanted->instruction && known->native == wanted->native &&
+         known->code == wanted->code && known->outer == wanted->outer &&
+         known->shown == wanted->shown && known->id;
 }
 
 /* Whether the frames of a thread in NATIVE may be read: no handler interrupted the evaluator. */
@@ -321,55 +410,82 @@ static NOINLINE bool learn_shape(uint32_t native) {
 }
 
 /* The merged stack; 0: capture_with_python must tell. */
-static ALWAYS_INLINE READS_STACK uint32_t find_merged(capture_thread_t *self, uint32_t native) {
+static ALWAYS_INLINE READS_STACK uint32_t find_merged(capture_thread_t *self, const view_t *view,
+                                                      third_t third, uint32_t native) {
   uint64_t top;
   if (UNLIKELY(!find_top(&top))) return 0;
   if (!top) return native;
   bool is_new = UNLIKELY(!python_shape_is_noted(native));
-  chain_cache_t *c = self->python;
+  chain_cache_t *c = self->python[view->number];
   if (is_new && !learn_shape(native)) return 0;
-  if (UNLIKELY(!c) && !(c = make_chain(self))) return 0;
-  const link_t *link = find_chain(c, top);
+  if (UNLIKELY(!c) && !(c = make_chain(self, view))) return 0;
+  const link_t *link = find_chain(c, third, top);
   if (UNLIKELY(!link)) return 0;
-  uint32_t chain = chain_with_line(c, link);
-  if (UNLIKELY(!chain)) return 0;
-  uint64_t pair = pair_of(native, chain);
-  recent_t *recent = &c->recents[leveled_hash(pair) / (UINT64_MAX / RECENTS + 1)];
-  return LIKELY(recent->pair == pair) ? recent->id
-                                      : learn_recent(recent, native, chain, link, is_new);
+  const recent_t wanted = {.code = link->second,
+                           .instruction = view->with_lines ? link->second : instruction_of(top),
+                           .native = native,
+                           .outer = link->outer,
+                           .shown = link->shown};
+  recent_t *recent = recent_of(c, &wanted);
+  return LIKELY(is_recent(recent, &wanted)) ? recent->id
+                                            : learn_recent(c, recent, &wanted, link, is_new);
 }
 
-static int event_stack_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+static ALWAYS_INLINE int merged_id(const view_t *view, third_t third, uint32_t *id,
+                                   const python_origin_t *origin) {
   uint32_t merged = 0;
-  int status = stack_id_here(id, pc, sp, fp);
+  int status = stack_id_here(id, origin->pc, origin->sp, origin->fp);
   if (UNLIKELY(status < 0)) return status;
-  capture_thread_t *self = thread_state_enter(sp);
+  capture_thread_t *self = thread_state_enter(origin->sp);
   if (LIKELY(self)) {
-    merged = find_merged(self, *id);
+    merged = find_merged(self, view, third, *id);
     thread_state_leave(self);
   }
   if (LIKELY(merged)) {
     *id = merged;
     return 0;
   }
-  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
-  if (!capture_with_python(&merged, &origin)) return 0;
+  if (!capture_with_python(&merged, origin)) return 0;
   *id = merged;
   return merged ? 0 : SONDE_EFULL;
 }
 
-void python_event_start(const python_runtime_t *runtime, bool with_lines) {
+/* The kind of comparison is a constant, as it is in each round of the loop over a chain. */
+static int event_stack_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
+  return merged_id(&view_of_events, THIRD_NONE, id, &origin);
+}
+
+static int event_stack_id_by_byte(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
+  return merged_id(&view_of_events, THIRD_BYTE, id, &origin);
+}
+
+static int event_stack_id_by_word(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
+  return merged_id(&view_of_events, THIRD_WORD, id, &origin);
+}
+
+static int stack_id_with_lines(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp};
+  return merged_id(&view_of_lines, view_of_lines.third, id, &origin);
+}
+
+static view_t make_view(const python_layout_t *l, bool with_lines, uint8_t number) {
+  bool has_flag = l->frame_is_entry != PYTHON_NO_FIELD;
+  return (view_t){.second = with_lines ? l->frame_instruction : l->frame_code,
+                  .third = has_flag     ? THIRD_BYTE
+                           : with_lines ? THIRD_WORD
+                                        : THIRD_NONE,
+                  .with_lines = with_lines,
+                  .number = number};
+}
+
+static void set_offsets(const python_runtime_t *runtime) {
   const python_layout_t *l = runtime->layout;
-  static const char *const name[] = {"pthread_getspecific"};
-  uint64_t function;
-  os_symbols(0, name, &function, 1);
-  if (!function || !stack_table_init() || !python_merged_start() ||
-      !python_shapes_start(runtime->evaluator, runtime->evaluator_bytes))
-    return;
   python.key = (const uint64_t *)(uintptr_t)(runtime->address + l->runtime_key);
   python.finalizing = (const uint64_t *)(uintptr_t)(runtime->address + l->runtime_finalizing);
   python.interpreters = (const uint64_t *)(uintptr_t)(runtime->address + l->runtime_interpreters);
-  python.value_of_key = (void *(*)(uint32_t))(uintptr_t)function;
   python.interpreter_next = l->interpreter_next;
   python.has_cframe = l->state_frame == PYTHON_NO_FIELD;
   python.state_frame = l->state_frame;
@@ -377,13 +493,27 @@ void python_event_start(const python_runtime_t *runtime, bool with_lines) {
   python.cframe_current = l->cframe_current;
   python.caller = l->frame_back;
   python.code = l->frame_code;
+  python.flag = l->frame_is_entry;
   python.instruction = l->frame_instruction;
   python.instruction_mask = l->code_bytes == PYTHON_NO_FIELD ? UINT32_MAX : UINT64_MAX;
-  python.second = with_lines ? l->frame_instruction : l->frame_code;
-  bool has_flag = l->frame_is_entry != PYTHON_NO_FIELD;
-  python.third = has_flag ? l->frame_is_entry / 8u * 8 : l->frame_code;
-  python.third_mask = has_flag ? UINT64_C(0xff) << l->frame_is_entry % 8 * 8 : UINT64_MAX;
-  python.with_lines = with_lines;
   python.layout = l;
-  stack_id_of_event = event_stack_id;
+}
+
+void python_event_start(const python_runtime_t *runtime, bool with_lines) {
+  static int (*const of_event[])(uint32_t *, uint64_t, uint64_t,
+                                 uint64_t) = {[THIRD_NONE] = event_stack_id,
+                                              [THIRD_BYTE] = event_stack_id_by_byte,
+                                              [THIRD_WORD] = event_stack_id_by_word};
+  static const char *const name[] = {"pthread_getspecific"};
+  uint64_t function;
+  os_symbols(0, name, &function, 1);
+  if (!function || !stack_table_init() || !python_merged_start() ||
+      !python_shapes_start(runtime->evaluator, runtime->evaluator_bytes))
+    return;
+  python.value_of_key = (void *(*)(uint32_t))(uintptr_t)function;
+  set_offsets(runtime);
+  view_of_events = make_view(runtime->layout, with_lines, 0);
+  view_of_lines = make_view(runtime->layout, true, !with_lines);
+  stack_id_of_event = of_event[view_of_events.third];
+  stack_id_of_rare_event = stack_id_with_lines;
 }

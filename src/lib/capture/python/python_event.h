@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks of frequent events with Python frames: as capture/python/python.h, in tens of nanoseconds.
+ * Stacks of events with Python frames: as capture/python/python.h, in tens of nanoseconds.
  *
  * An event finds two ids and makes a third one of both:
  *
  *   1. the native stack, by the frame cache and the predictor (capture/stack.h);
- *   2. the *chain* of Python frames, by a cache of the thread's last chain. An event reads three
- *      words of each frame, from the innermost to the outermost: its caller, its code object, and a
- *      word that tells where a call of the evaluator ends. A frame with the address that the frame
- *      inside it names belongs to the chain, so it is readable. Equal words of all frames, while no
- *      code object died, prove an equal chain. Frames further in than an equal frame are looked up
+ *   2. the *chain* of Python frames, by a cache of the thread's last chain. An event reads two
+ *      words of each frame, from the innermost to the outermost: its caller and its code object; in
+ *      3.11 also a byte that tells where a call of the evaluator ends. A frame with the address
+ * that the frame inside it names belongs to the chain, so it is readable. Equal words of all
+ * frames, while no code object died, prove an equal chain. The frames of former chains stay in the
+ * cache, so a function that is called again is compared, too. Other frames are looked up
  *      (capture/python/python_codes.h). Equal chains have one id: their nodes are in the stack
  *      table;
  *   3. a *merged* node of the stack table, which is the pair of them.
@@ -21,9 +22,10 @@
  * capture_with_python, which merges by address: the first stacks, calls that begin, and stacks with
  * a signal handler or with the frames of several interpreters.
  *
- * Usually only the innermost Python frame has a line: the instructions of the others change with
- * each call and each of them would make new chains. With lines, the second word of a frame is its
- * instruction.
+ * Of frequent events only the innermost Python frame has a line, unless the user wants more: the
+ * instructions of the others change with each call and each of them would make new chains. Rare
+ * events (stack_id_of_rare_event) have a cache of their own, with all lines: there the second word
+ * of a frame is its instruction.
  *
  * The events are calls, so the chain contradicts itself nowhere: the evaluator calls nothing while
  * it links a frame. Under a handler it may; such native stacks have no shape. The thread's state is
@@ -35,8 +37,8 @@
  * of it, and a few lines of tables. ./run bench record measures it. Programs without Python pay
  * nothing: events call through a pointer that they have not changed.
  *
- * Memory of a thread: 24 KB, and 64 bytes for each Python frame of its deepest stack, at most
- * 1,024.
+ * Memory of a thread: 33 KB, and 56 bytes for each Python frame of its deepest stack, at most
+ * 1,024; once more if it has events of both kinds.
  *
  * Threads: a chain is its thread's, and used while the thread's state is busy
  * (capture/thread_state.h); the tables are shared and lock-free. Async-signal-safe.

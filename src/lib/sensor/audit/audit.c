@@ -262,10 +262,20 @@ static void commit_repeat(stream_t *s, uint8_t *q, const repeatable_t *place, un
   event_commit(s, q + event_varint(q, back), head);
 }
 
-/* STACK, or its innermost frames if the policy limits the depth. */
-static ALWAYS_INLINE uint32_t within_depth(level_t *level, uint32_t stack) {
+/* Merged stacks cannot be shortened (capture/python/python_event.h). */
+static NOINLINE uint32_t unmerged_stack(stream_t *s, caller_t at) {
+  uint32_t id = 0;
+  if (stack_id_with_python(&id, at.pc, at.sp, at.fp) < 0)
+    add_relaxed(&s->writer->control->lost_stacks, 1);
+  return id;
+}
+
+/* The stack of a call, or its innermost frames if the policy limits the depth. */
+static ALWAYS_INLINE uint32_t stack_of(stream_t *s, level_t *level, caller_t at) {
   uint32_t depth = audit_depth(policy);
-  if (LIKELY(!depth) || !stack) return stack;
+  if (LIKELY(!depth)) return sensor_rare_stack_id(s, at);
+  uint32_t stack = unmerged_stack(s, at);
+  if (!stack) return 0;
   shortened_t *known = &level->stacks[stack % STACKS];
   if (known->stack == stack && known->policy == policy_number) return known->shorter;
   *known = (shortened_t){stack, stack_id_innermost(stack, depth), policy_number};
@@ -315,7 +325,7 @@ bool audit_called(uint32_t number, const uint64_t *arguments, caller_t at) {
     return false;
   }
   uint64_t time = writer_now(s->writer);
-  uint32_t stack = within_depth(c.level, sensor_rare_stack_id(s, at));
+  uint32_t stack = stack_of(s, c.level, at);
   put_call(s, &c, number, time, stack);
   sensor_finish(s, true);
   return true;

@@ -39,10 +39,10 @@ static ALWAYS_INLINE uint32_t sensor_stack_id(stream_t *s, caller_t at) {
   return id;
 }
 
-/* As sensor_stack_id for an event that is rare: with Python frames. */
+/* As sensor_stack_id for an event that is rare: with the lines of all Python frames. */
 static inline uint32_t sensor_rare_stack_id(stream_t *s, caller_t at) {
   uint32_t id = 0;
-  if (stack_id_with_python(&id, at.pc, at.sp, at.fp) < 0) {
+  if (stack_id_of_rare_event(&id, at.pc, at.sp, at.fp) < 0) {
     add_relaxed(&s->writer->control->lost_stacks, 1);
     return 0;
   }
