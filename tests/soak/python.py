@@ -17,7 +17,7 @@ library = compare_library()
 for interpreter in sys.argv[2:] or ["/usr/bin/python3"]:
     total = [0] * 5
     while total[2] < WANTED:
-        found = compare_handlers(interpreter, library, 20)
+        found = compare_handlers(interpreter, library, 5)
         if not found[2] or not found[4]:
             sys.exit(f"{interpreter}: {found[2]} stacks and {found[4]} events compared; does it export _Py_DumpTraceback?")
         total = [a + b for a, b in zip(total, found)]
