@@ -411,10 +411,12 @@ def a_program_in_other_namespaces_is_woken(folder):
     needs("unshare", "nsenter")
     if os.geteuid():
         skip("root is needed")
-    script = f'mount -t tmpfs none /dev/shm && exec env LD_PRELOAD={_install()} "$0"'
+    unshare = ["unshare", "--pid", "--net", "--fork", "--mount", "--mount-proc", "sh", "-c"]
+    script = "mount -t tmpfs none /dev/shm"
+    if subprocess.run([*unshare, script], capture_output=True, check=False).returncode:
+        skip("no such namespaces can be made")
     source = _compile(COUNTED)
-    with Program(source, "unshare", "--pid", "--net", "--fork", "--mount", "--mount-proc", "sh", "-c", script,
-                 library="") as outer:
+    with Program(source, *unshare, f'{script} && exec env LD_PRELOAD={_install()} "$0"', library="") as outer:
         pid = outer.pid
         while _children(pid):
             pid = _children(pid)[0]

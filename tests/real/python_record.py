@@ -152,7 +152,9 @@ def from_outside():
     """CPU samples of a running program have its Python functions."""
     samples, light, heavy = _sampled_from_outside()
     if os.uname().machine == "x86_64":
-        assert 2 < heavy / light < 4.5 and light + heavy > 0.9 * samples, (samples, light, heavy)
+        # Three quarters, up to more than four standard deviations: on a busy machine there are fewer samples.
+        assert abs(heavy / (light + heavy) - 0.75) < 2 / samples ** 0.5, (samples, light, heavy)
+        assert samples > 50 and light + heavy > 0.9 * samples, (samples, light, heavy)
     else:
         assert samples and not light + heavy, "docs/python.md says that there are none"
 

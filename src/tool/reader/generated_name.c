@@ -15,28 +15,32 @@ static const char *behind(const char *text, const char *start) {
   return strncmp(text, start, n) == 0 ? text + n : NULL;
 }
 
-/* What follows the kind; *IS_SCRIPT for code outside functions. NULL: not a name of JavaScript. */
-static const char *behind_kind(const char *text, int *is_script) {
-  static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
+enum { KIND_JS, KIND_SCRIPT = 3, KINDS = 5 }; /* from KIND_SCRIPT on: code outside functions */
+
+/* What follows the kind. NULL: not a name of JavaScript. */
+static const char *behind_kind(const char *text, int *kind) {
+  static const char *const kinds[KINDS] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:"};
   const char *rest = NULL;
-  for (size_t i = 0; !rest && i < sizeof kinds / sizeof *kinds; i++) {
-    rest = behind(text, kinds[i]);
-    *is_script = i >= 3;
-  }
+  *kind = -1;
+  while (!rest && ++*kind < KINDS)
+    rest = behind(text, kinds[*kind]);
   return rest && *rest ? rest + !isalnum((unsigned char)*rest) : rest;
 }
 
-/* ":LINE:COLUMN" at the end of TEXT; NULL: there is none. */
-static const char *find_line(const char *text, uint32_t *line) {
-  const char *p = text + strlen(text);
-  for (int numbers = 0; numbers < 2; numbers++) {
+/* ":LINE:COLUMN" at the end of TEXT; NULL: there is none. node 18 writes ":LINE" alone. */
+static const char *find_line(const char *text, int kind, uint32_t *line) {
+  const char *p = text + strlen(text), *found = NULL;
+  int numbers = 0;
+  for (; numbers < 2; numbers++) {
     const char *end = p;
     while (p > text && isdigit((unsigned char)p[-1]))
       p--;
-    if (p == end || p == text || *--p != ':') return NULL;
+    if (p == end || p == text || p[-1] != ':') break;
+    found = --p;
   }
-  *line = (uint32_t)strtoul(p + 1, NULL, 10);
-  return p;
+  if (numbers < (kind == KIND_JS ? 2 : 1)) return NULL;
+  *line = (uint32_t)strtoul(found + 1, NULL, 10);
+  return found;
 }
 
 /* The space before the file in TEXT, which ends at END. Both names may contain spaces. */
@@ -51,16 +55,16 @@ static const char *find_file(const char *text, const char *end) {
 }
 
 static int is_javascript(const char *text, generated_name_t *out) {
-  int is_script;
+  int kind;
   uint32_t line = 0;
-  const char *name = behind_kind(text, &is_script), *end = name ? find_line(name, &line) : NULL;
+  const char *name = behind_kind(text, &kind), *end = name ? find_line(name, kind, &line) : NULL;
   const char *space = end ? find_file(name, end) : NULL;
   if (!space) return 0;
   const char *file = behind(space + 1, "file://");
   if (!file) file = space + 1;
   *out = (generated_name_t){name, file, (size_t)(space - name), (size_t)(end - file), line};
-  if (out->function_size && !is_script) return 1;
-  out->function = is_script ? "(script)" : "(anonymous)";
+  if (out->function_size && kind < KIND_SCRIPT) return 1;
+  out->function = kind >= KIND_SCRIPT ? "(script)" : "(anonymous)";
   out->function_size = strlen(out->function);
   return 1;
 }

@@ -29,6 +29,9 @@ static void javascript_has_its_place(void **state) {
   assert_string_equal(parts("JS:*fib /srv/app.js:3:14"), "fib|/srv/app.js|3");
   assert_string_equal(parts("JS:^fib file:///srv/a b.mjs:3:14"), "fib|/srv/a b.mjs|3");
   assert_string_equal(parts("LazyCompile:~get size /srv/app.js:30:1"), "get size|/srv/app.js|30");
+  assert_string_equal(parts("LazyCompile:*fib /srv/a b.js:2"), "fib|/srv/a b.js|2");
+  assert_string_equal(parts("Function:~ /srv/app.js:1"), "(anonymous)|/srv/app.js|1");
+  assert_string_equal(parts("Eval:~ /srv/app.js:1"), "(script)|/srv/app.js|1");
   assert_string_equal(parts("JS:~ /srv/app.js:1:1"), "(anonymous)|/srv/app.js|1");
   assert_string_equal(parts("Script:~ node:internal/main:1:1"), "(script)|node:internal/main|1");
   assert_string_equal(parts("JS:'f evalmachine.<anonymous>:7:2"), "f|evalmachine.<anonymous>|7");
@@ -51,6 +54,9 @@ static void other_names_stay(void **state) {
                                       "JS:*f :1",
                                       "JS:*f x:1",
                                       "Script:",
+                                      "Function:*f",
+                                      "Function:*f :",
+                                      "Eval:1",
                                       "f (a.b)",
                                       "ns::f<int>(a.b)",
                                       "JS:*f:1:2",
