@@ -195,6 +195,7 @@ static copy_need_t need_of(const request_t *q, const query_t *query) {
                        .is_whole = q->sql != NULL,
                        .stack = is_history ? query_stack(q->words[1]) : 0,
                        .most = query && query->is_ranked && !q->all ? q->top : 0,
+                       .build = query && query->is_ranked && q->word_count > 1 ? q->words[1] : NULL,
                        .with_frames = q->page != NULL,
                        .builds = is_comparison ? (const char *const *)&q->words[1] : NULL};
 }

@@ -68,11 +68,14 @@ static bool copy_whole(clickhouse_t *c, engine_t *copy, unsigned measures) {
 
 /* ---- stacks and places -------------------------------------------------------------------- */
 
-static bool read_stacks(clickhouse_t *c, digest_t *d) {
+/* WHERE as tables_sql_stacks. */
+static bool read_stacks(clickhouse_t *c, unsigned measures, const char *where, digest_t *d) {
+  char sql[TABLES_SQL_MAX];
+  tables_sql_stacks(measures, where, sql);
   static const store_kind_t label[] = {STORE_INTEGER, STORE_INTEGER},
                             stack[] = {STORE_INTEGER, STORE_INTEGER, STORE_BYTES};
   return clickhouse_select(c, tables_sql_labels, label, 2, digest_add_label, d) &&
-         clickhouse_select(c, tables_sql_stacks, stack, 3, digest_add_stack, d);
+         clickhouse_select(c, sql, stack, 3, digest_add_stack, d);
 }
 
 /* The frames that answers show, with their names. WHERE may keep others out. */
@@ -123,7 +126,7 @@ static bool copy_stack(clickhouse_t *c, engine_t *copy, const copy_need_t *need)
   const filling_t stack = {.copy = copy, .table = STORE_STACKS, .only = &own};
   d.only = &equal;
   bool good =
-      id_set_add(&own, need->stack) >= 0 && read_stacks(c, &d) &&
+      id_set_add(&own, need->stack) >= 0 && read_stacks(c, 0, NULL, &d) &&
       find_equal(&d, need->stack, &equal) && fill_some(c, &stack, one_of("stack", &own, list)) &&
       set_signature(copy, &d, need->stack) &&
       query_each_frame(copy, need->stack, add_frame, &d.sites) &&
@@ -166,14 +169,54 @@ static bool copy_shown_frames(clickhouse_t *c, engine_t *copy, digest_t *d) {
   return good;
 }
 
+/* Builds may have one name and different executables, as questions say. */
+static bool find_builds(engine_t *copy, const char *name, id_set_t *out) {
+  const store_value_t values[] = {store_text(name), store_integer(query_build(copy, name))};
+  engine_rows_t *rows =
+      engine_query(copy, "SELECT build FROM builds WHERE name = ? OR build = ?", values, 2);
+  int step = -1;
+  while (rows && (step = engine_step(rows)) > 0)
+    if (id_set_add(out, (uint64_t)engine_value(rows, 0).integer) < 0) break;
+  engine_rows_end(rows);
+  return step == 0;
+}
+
+/* Sets *WHERE to the condition of the builds that are needed, in LIST; NULL: all. */
+static bool choose_builds(engine_t *copy, const copy_need_t *need, char list[IN_MAX],
+                          const char **where) {
+  id_set_t builds = {0};
+  bool good = !need->build || find_builds(copy, need->build, &builds);
+  for (int i = 0; good && need->builds && i < 2; i++)
+    good = id_set_add(&builds, (uint64_t)query_build(copy, need->builds[i])) >= 0;
+  *where = need->build || need->builds ? one_of("build", &builds, list) : NULL;
+  id_set_free(&builds);
+  return good;
+}
+
+/* Whether there are facts of the measures: to read all stacks costs more than to ask. */
+static bool has_facts(clickhouse_t *c, unsigned measures, int64_t *count) {
+  char sql[128];
+  bool good = true;
+  *count = 0;
+  for (int i = 0; good && !*count && i < STORE_MEASURES; i++) {
+    if (!(measures >> i & 1)) continue;
+    snprintf(sql, sizeof sql, "SELECT toInt64(count()) FROM %s FORMAT RowBinary",
+             store_tables[store_measures[i].table].name);
+    good = clickhouse_number(c, sql, count);
+  }
+  return good;
+}
+
 static bool copy_needed(clickhouse_t *c, engine_t *copy, const copy_need_t *need) {
-  char where[128];
+  char list[IN_MAX];
+  const char *where = NULL;
+  int64_t facts;
   digest_t d = {.by_stack = need->builds != NULL};
-  if (need->builds)
-    snprintf(where, sizeof where, "build IN (%" PRId64 ", %" PRId64 ")",
-             query_build(copy, need->builds[0]), query_build(copy, need->builds[1]));
-  bool good = read_stacks(c, &d) &&
-              read_totals(c, need->measures, need->builds ? where : NULL, digest_add_total, &d);
+  if (!has_facts(c, need->measures, &facts)) return false;
+  if (!facts) return true;
+  bool good = choose_builds(copy, need, list, &where) &&
+              read_stacks(c, need->measures, where, &d) &&
+              read_totals(c, need->measures, where, digest_add_total, &d);
   if (good && need->most) digest_keep_largest(&d, need->most);
   if (good && need->builds) good = copy_frames_of(c, copy, &d);
   if (good && need->with_frames && !need->builds) good = copy_shown_frames(c, copy, &d);

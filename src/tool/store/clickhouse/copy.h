@@ -11,9 +11,10 @@
 
 /* What is copied besides the sessions, builds and devices. */
 typedef struct copy_need {
-  unsigned measures;         /* the totals of these, a bit for each; and causes, places and names */
-  bool is_whole;             /* all of them, and all rows of all tables but the facts */
-  uint64_t most;             /* of the largest sums of each build so many; 0: all */
+  unsigned measures; /* the totals of these, a bit for each; and causes, places and names */
+  bool is_whole;     /* all of them, and all rows of all tables but the facts */
+  uint64_t most;     /* of the largest sums of each build so many; 0: all */
+  const char *build; /* the totals of this one alone, by its name or build-id; NULL: of all */
   const char *const *builds; /* the totals and frames of these two alone; NULL: of all */
   bool with_frames;          /* of the stacks of the sums that are kept */
   uint64_t stack;            /* the totals of stacks with its signature, and its frames; 0: none */

@@ -133,8 +133,16 @@ static void put_distinct(char *out, const store_table_t *table, const char *wher
 
 const char tables_sql_labels[] =
     "SELECT frame, " LATEST_LABEL " FROM frames GROUP BY frame FORMAT RowBinary";
-const char tables_sql_stacks[] =
-    "SELECT stack, any(site), any(frames) FROM stacks GROUP BY stack FORMAT RowBinary";
+
+void tables_sql_stacks(unsigned measures, const char *where, char out[TABLES_SQL_MAX]) {
+  *out = 0;
+  put(out, "SELECT stack, any(site), any(frames) FROM stacks WHERE %d", !where);
+  for (int i = 0; where && i < STORE_MEASURES; i++)
+    if (measures >> i & 1)
+      put(out, " OR stack GLOBAL IN (SELECT stack FROM %s WHERE %s)",
+          store_tables[store_measures[i].table].name, where);
+  put(out, " GROUP BY stack FORMAT RowBinary");
+}
 
 size_t tables_sql_select(store_table_id_t id, store_measure_t measure, const char *where,
                          char out[TABLES_SQL_MAX], store_kind_t kinds[STORE_COLUMNS_MAX]) {

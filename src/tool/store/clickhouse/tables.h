@@ -43,7 +43,11 @@ void tables_sql_read(store_table_id_t table, bool only_renamed, char out[TABLES_
 size_t tables_sql_select(store_table_id_t table, store_measure_t measure, const char *where,
                          char out[TABLES_SQL_MAX], store_kind_t kinds[STORE_COLUMNS_MAX]);
 
-/* SELECTs of all frames with their label, and of all stacks with their site and frames. */
-extern const char tables_sql_labels[], tables_sql_stacks[];
+/* The SELECT of all frames with their label. */
+extern const char tables_sql_labels[];
+
+/* The SELECT of stacks with their site and frames: those of facts of MEASURES, a bit for each, that
+ * fulfill WHERE. NULL: of all stacks. */
+void tables_sql_stacks(unsigned measures, const char *where, char out[TABLES_SQL_MAX]);
 
 #endif
