@@ -14,17 +14,22 @@
 /* Of the build ?2, if there is one. */
 #define WANTED "(?2 IN ('', o.name) OR o.build = ?4)"
 
-/* The stacks of equal signature and cause in one build; the id of one of them names the row. */
-#define SUMS                                                                                       \
+/* The stacks of equal signature and cause in one build; the id of one of them names the row. OF may
+ * be a further condition. */
+#define SUMS_OF(of)                                                                                \
   "sums AS (SELECT build, signature, cause, sum(count) AS count, sum(amount) AS amount,"           \
-  " min(stack) AS stack FROM totals JOIN stacks USING (stack) WHERE measure = ?1"                  \
+  " min(stack) AS stack FROM totals JOIN stacks USING (stack) WHERE measure = ?1" of               \
   " GROUP BY build, signature, cause) "
+#define SUMS SUMS_OF("")
 
 #define PLACE                                                                                      \
   "printf('%016x', sums.stack) AS stack,"                                                          \
   " coalesce(" STORE_FUNCTION " || CASE WHEN coalesce(n.file, '') = '' THEN '' ELSE ' (' ||"       \
   " replace(n.file, rtrim(n.file, replace(n.file, '/', '')), '') || ':' || n.line || ')' END,"     \
   " '[no stack]') AS function "
+
+/* Of the wanted builds alone, which are neighbors in the order of the totals. */
+#define OF_WANTED " AND build IN (SELECT build FROM builds WHERE ?2 IN ('', name) OR build = ?4)"
 
 /* Not the view `places`: SQLite would make it of all frames first. */
 #define SITE                                                                                       \
@@ -45,7 +50,7 @@
   ", sums.amount / o.n AS " amount "_per_session, coalesce(causes.name, '') AS cause,"             \
   " measures.unit AS unit, "
 #define TOP(count, amount)                                                                         \
-  ORDERED ", " SUMS ", " TOP_RANKED TOP_SELECT(count, amount)                                      \
+  ORDERED ", " SUMS_OF(OF_WANTED) ", " TOP_RANKED TOP_SELECT(count, amount)                        \
   PLACE TOP_FROM
 
 /* Of a question about one measure; RANKS: it shows the largest sums of each build. */
