@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
 #include "base/array.h"
+#include "store/http/header.h"
 
 enum { CONNECT_SECONDS = 10 };
 
@@ -104,39 +104,9 @@ static size_t take_body(char *data, size_t size, size_t count, void *context) {
   return got;
 }
 
-/* The value of the header line if it is named NAME, with a terminating 0; else NULL. */
-static const char *value_of(const char *line, size_t size, const char *name, char *out,
-                            size_t out_size) {
-  size_t length = strlen(name);
-  if (size <= length || strncasecmp(line, name, length) != 0 || line[length] != ':') return NULL;
-  snprintf(out, out_size, "%.*s", (int)(size - length - 1), line + length + 1);
-  return out + strspn(out, " \t");
-}
-
-/* RFC 9110, 10.2.3: seconds or a date. */
-static double seconds_of(const char *value) {
-  char *end;
-  long seconds = strtol(value, &end, 10);
-  if (end != value) return seconds >= 0 ? (double)seconds : -1;
-  time_t date = api.date(value, NULL), now = time(NULL);
-  return date == -1 ? -1 : date > now ? (double)(date - now) : 0;
-}
-
-/* A reply may follow another one, such as "100 Continue", whose headers do not count. */
 static size_t take_header(char *data, size_t size, size_t count, void *context) {
-  http_reply_t *r = ((const transfer_t *)context)->reply;
-  size_t got = size * count;
-  char text[128];
-  const char *value;
-  if (got > 5 && !memcmp(data, "HTTP/", 5)) {
-    r->wait_s = -1;
-    r->grpc_status = -1;
-  } else if ((value = value_of(data, got, "Retry-After", text, sizeof text))) {
-    r->wait_s = seconds_of(value);
-  } else if ((value = value_of(data, got, "grpc-status", text, sizeof text))) {
-    r->grpc_status = (int)strtol(value, NULL, 10);
-  }
-  return got;
+  header_take(data, size * count, time(NULL), api.date, ((const transfer_t *)context)->reply);
+  return size * count;
 }
 
 /* ---- the request -------------------------------------------------------------------------- */
