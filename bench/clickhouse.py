@@ -22,9 +22,11 @@ def main():
         folder = pathlib.Path(name)
         os.environ["XDG_DATA_HOME"] = str(folder / "xdg")
         original, layouts = store.made()
+        before = server.cpu_s()
         wall, cpu, events = store.fill(folder, server.url(), original, layouts, count)
-        print(f"{count} recordings in {wall:.1f} s, {cpu:.1f} s of CPU time of the loader: {count / wall:.0f} recordings "
-              f"a second, {count / cpu:.0f} a second of CPU time; {events} events")
+        used = server.cpu_s() - before
+        print(f"{count} recordings in {wall:.1f} s, {cpu:.1f} s of CPU time of the loader and {used:.1f} s of the server: "
+              f"{count / wall:.0f} recordings a second, {count / (cpu + used):.0f} a second of CPU time; {events} events")
         store.symbolize(folder / "debug", server.url(), original)
         for words in store.QUERIES[:7]:
             took = min(store.timed("query", "--to", server.url(), *words)[0] for _ in range(3))

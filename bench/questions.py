@@ -141,12 +141,6 @@ def _fill_clickhouse(server, builds):
                 FROM system.numbers LIMIT {count * SESSIONS * each})""")
 
 
-def _cpu(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def _children_cpu():
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
@@ -156,11 +150,11 @@ def _ask(url, words, server=None):
     """CPU seconds, seconds, and the rows."""
     best = None
     for _ in range(3):
-        own, others, began = _children_cpu(), _cpu(server.process.pid) if server else 0, time.monotonic()
+        own, others, began = _children_cpu(), server.cpu_s() if server else 0, time.monotonic()
         done = subprocess.run([SONDE, "query", "--json", "--to", url, *words], capture_output=True, text=True, check=False)
         took, used = time.monotonic() - began, _children_cpu() - own
         assert done.returncode in (0, 1), done.stderr
-        used += (_cpu(server.process.pid) if server else 0) - others
+        used += (server.cpu_s() if server else 0) - others
         best = min(best or (used, took), (used, took))
     return *best, json.loads(done.stdout)["rows"]
 

@@ -55,6 +55,12 @@ class Server:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
+    def cpu_s(self):
+        """The CPU time that the server has used since it was started (proc_pid_stat(5))."""
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def __enter__(self):
         return self
 
