@@ -16,7 +16,9 @@ USAGE = [
     "", "rss_bytes", "peak_rss_bytes", "anonymous_bytes", "swap_bytes", "minor_faults", "major_faults",
     "descriptors", "threads", "user_ns", "system_ns", "voluntary_switches", "involuntary_switches",
     "cgroup_memory_bytes", "cgroup_memory_limit_bytes", "cgroup_oom_events", "cgroup_oom_kills",
-    "cgroup_cpu_limit_permille", "cgroup_throttled_ns", "sonde_ns"]
+    "cgroup_cpu_limit_permille", "cgroup_throttled_ns", "sonde_ns",
+    "descriptors_files_read", "descriptors_files_written", "descriptors_sockets", "descriptors_pipes",
+    "descriptors_epoll", "descriptors_timers", "descriptors_eventfd", "descriptors_other"]
 
 CAUSES = [
     "before", "off", "last_interval", "signal_blocked", "handler_replaced", "seccomp", "no_timer", "no_agent",

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The resources that a recording has are those that the kernel tells the program itself."""
+import ast
 import json
 import os
 import subprocess
+import sys
 
 from helpers import (
-    WORK, compile_c, events, needs_agent, record, report, run_cases, second_reader, sonde, source_file, start_record,
-    until)
+    WORK, compile_c, events, fresh, needs_agent, record, report, run_cases, second_reader, sonde, source_file,
+    start_ready, start_record, until)
 
 MEGABYTE = 1 << 20
 
@@ -95,6 +97,40 @@ def every_process_has_its_own():
     sleeps = [report(os.path.join(os.path.dirname(path), name), "usage") for name in names]
     sleeps = [told for told in sleeps if os.path.basename(told["exe"]) == "sleep"]
     assert sleeps and all(1e5 < told["usage"]["rss_bytes"]["peak"] < 8 * MEGABYTE for told in sleeps), sleeps
+
+
+# What it opens, by kind; it prints how many descriptors of each kind it has, as readlink and fcntl tell.
+OPENER = """
+import collections, fcntl, os, select, socket, sys
+kept = [open("/dev/null") for _ in range(20)], [open("/dev/null", "w") for _ in range(10)]
+kept += [socket.socket() for _ in range(5)], [os.pipe() for _ in range(4)], [select.epoll() for _ in range(3)]
+kept += [os.eventfd(0) for _ in range(6)], [os.memfd_create("other") for _ in range(2)]
+words = {"socket:": "sockets", "pipe:": "pipes", "anon_inode:[eventpoll]": "epoll", "anon_inode:[eventfd]": "eventfd"}
+found = collections.Counter()
+for number in map(int, os.listdir("/proc/self/fd")):
+    try:
+        text, flags = os.readlink(f"/proc/self/fd/{number}"), fcntl.fcntl(number, fcntl.F_GETFL)
+    except OSError:
+        continue # of the listing
+    file = "files_read" if flags & os.O_ACCMODE == os.O_RDONLY else "files_written"
+    found[next((words[word] for word in words if text.startswith(word)),
+               file if text.startswith("/") and not text.startswith("/memfd:") else "other")] += 1
+print("ready", flush=True)
+print(dict(found), flush=True)
+sys.stdin.read()
+"""
+
+
+def kinds_of_descriptors():
+    program = start_ready([sys.executable, "-c", OPENER], stdin=subprocess.PIPE)
+    wanted = ast.literal_eval(program.stdout.readline())
+    path = fresh()
+    sonde("record", "-o", path, "--seconds", "1", "-p", program.pid)
+    use = report(path, "usage")["usage"]
+    kinds = {key.removeprefix("descriptors_"): value["last"] for key, value in use.items()
+             if key.startswith("descriptors_") and value["last"]}
+    print(wanted, kinds)
+    assert kinds == wanted and sum(kinds.values()) == use["descriptors"]["last"] > 50, (kinds, wanted)
 
 
 needs_agent()

@@ -318,7 +318,16 @@ typedef enum no_sample_cause {
   X(USAGE_CGROUP_OOM_KILLS, 16, "cgroup_oom_kills")                                                \
   X(USAGE_CGROUP_CPU, 17, "cgroup_cpu_limit_permille") /* thousandths of one CPU */                \
   X(USAGE_CGROUP_THROTTLED, 18, "cgroup_throttled_ns")                                             \
-  X(USAGE_SONDE, 19, "sonde_ns") /* CPU time of the recorder, and of samples in the program */
+  X(USAGE_SONDE, 19, "sonde_ns") /* CPU time of the recorder, and of samples in the program */     \
+  /* descriptors by kind, of the last time when their count was 32 or had doubled */               \
+  X(USAGE_READ_FILES, 20, "descriptors_files_read")                                                \
+  X(USAGE_WRITTEN_FILES, 21, "descriptors_files_written") /* or both */                            \
+  X(USAGE_SOCKETS, 22, "descriptors_sockets")                                                      \
+  X(USAGE_PIPES, 23, "descriptors_pipes")                                                          \
+  X(USAGE_EPOLLS, 24, "descriptors_epoll")                                                         \
+  X(USAGE_TIMERS, 25, "descriptors_timers")                                                        \
+  X(USAGE_EVENTS, 26, "descriptors_eventfd")                                                       \
+  X(USAGE_OTHER_DESCRIPTORS, 27, "descriptors_other")
 
 typedef enum usage_field {
 #define USAGE_ENUM(name, number, key) name = number,

@@ -35,9 +35,52 @@ static const char *const openers[] = {
     "memfd_create",  "fopen_internal", "IO_new_fopen", "IO_new_fdopen", "opendir_tail",
     "popen",         "socketpair",     "mkstemp",      "mkostemp",      NULL};
 
+/* A kind of descriptors: which calls open some, or copy them. */
+static const struct {
+  usage_field_t field;
+  const char *what;
+  const char *openers[16];
+} kinds[] = {{USAGE_READ_FILES,
+              "files open for reading",
+              {"open", "open64", "openat", "openat64", "fopen", "fopen64", "fopen_internal",
+               "IO_new_fopen", "opendir", "opendir_tail", "dup", "dup2", "dup3", "fcntl"}},
+             {USAGE_WRITTEN_FILES,
+              "files open for writing",
+              {"open", "open64", "openat", "openat64", "fopen", "fopen64", "fopen_internal",
+               "IO_new_fopen", "creat", "mkstemp", "mkostemp", "dup", "dup2", "dup3", "fcntl"}},
+             {USAGE_SOCKETS,
+              "sockets",
+              {"socket", "accept", "accept4", "socketpair", "dup", "dup2", "dup3", "fcntl"}},
+             {USAGE_PIPES, "pipes", {"pipe", "pipe2", "popen", "dup", "dup2", "dup3", "fcntl"}},
+             {USAGE_EPOLLS,
+              "epoll descriptors",
+              {"epoll_create", "epoll_create1", "dup", "dup2", "dup3", "fcntl"}},
+             {USAGE_TIMERS, "timers", {"timerfd_create", "dup", "dup2", "dup3", "fcntl"}},
+             {USAGE_EVENTS, "eventfd descriptors", {"eventfd", "dup", "dup2", "dup3", "fcntl"}}};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* How many descriptors of a kind were added, when the kinds were read last. */
+static double kind_growth(const why_t *w, usage_field_t field) {
+  const usage_series_t *s = why_series(w, field), *all = why_series(w, USAGE_DESCRIPTORS);
+  if (!s || !all) return 0;
+  return (double)s->last - (s->first_ns <= all->first_ns ? (double)s->first : 0);
+}
+
+/* The index in `kinds` of most of the added descriptors; -1: unknown, or they are of many kinds. */
+static int growing_kind(const why_t *w) {
+  double sum = 0, most = 0;
+  int found = -1;
+  for (unsigned field = USAGE_READ_FILES; field <= USAGE_OTHER_DESCRIPTORS; field++)
+    sum += kind_growth(w, (usage_field_t)field);
+  for (int i = 0; i < KINDS; i++)
+    if (kind_growth(w, kinds[i].field) > most) most = kind_growth(w, kinds[found = i].field);
+  return most >= WHY_DESCRIPTORS_LEAST / 2 && most >= WHY_KIND_SHARE * sum ? found : -1;
+}
+
 /* Who opened descriptors, as far as audited calls, blocks of streams that were not freed, and
- * samples in these calls tell. */
-static bool weigh_openers(why_t *w, why_weights_t *out, bool *is_sampled) {
+ * samples in the calls KIND_OPENERS tell. */
+static bool weigh_openers(why_t *w, const char *const *kind_openers, why_weights_t *out,
+                          bool *is_sampled) {
   *is_sampled = false;
   for (size_t i = 0; i < w->calls.count; i++)
     if (why_is_any(w->calls.items[i].function, openers) &&
@@ -54,7 +97,8 @@ static bool weigh_openers(why_t *w, why_weights_t *out, bool *is_sampled) {
   *is_sampled = true;
   for (size_t i = 0; i < w->samples.count; i++) {
     const why_samples_t *s = &w->samples.items[i];
-    if (why_calls_any(s->stack, openers) && !why_weights_add(out, s->stack, s->ticks)) return false;
+    if (why_calls_any(s->stack, kind_openers) && !why_weights_add(out, s->stack, s->ticks))
+      return false;
   }
   return true;
 }
@@ -71,11 +115,13 @@ static void find_descriptors(why_t *w, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX], name[WHY_NAME_MAX];
   why_weights_t weights = {0};
   bool is_sampled;
+  int kind = growing_kind(w);
+  const char *const *kind_openers = kind < 0 ? openers : kinds[kind].openers;
   const why_weight_t *hot =
-      weigh_openers(w, &weights, &is_sampled)
+      weigh_openers(w, kind_openers, &weights, &is_sampled)
           ? why_weights_hot(&weights, is_sampled ? WHY_SAMPLED_SHARE : WHY_HOT_SHARE)
           : NULL;
-  const why_function_t *only = hot && !is_sampled ? NULL : why_only_caller(w, openers);
+  const why_function_t *only = hot && !is_sampled ? NULL : why_only_caller(w, kind_openers);
   if (hot && only && !is_clone(hot->function->name, only->name)) only = NULL; /* seen counts */
   if (hot && !is_sampled && weights.sum >= 24 && hot->total * 2 < s->peak - s->first) hot = NULL;
   finding_t f = {.kind = WHY_DESCRIPTORS,
@@ -85,8 +131,10 @@ static void find_descriptors(why_t *w, findings_list_t *out) {
                  .amount = (double)(s->peak - s->first),
                  .unit = "descriptors",
                  .section = "usage"};
-  WHY_SAY(f.what, "Open descriptors grow from %llu to %llu in %s%s%s", (unsigned long long)s->first,
-          (unsigned long long)s->peak, why_seconds((double)(s->peak_ns - s->first_ns), a),
+  WHY_SAY(f.what, "Open descriptors grow from %llu to %llu in %s%s%s%s%s",
+          (unsigned long long)s->first, (unsigned long long)s->peak,
+          why_seconds((double)(s->peak_ns - s->first_ns), a), kind < 0 ? "" : ", mostly ",
+          kind < 0 ? "" : kinds[kind].what,
           only         ? "; of the program's functions, only this one opens some: "
           : !hot       ? ""
           : is_sampled ? "; the samples of opening descriptors are in "

@@ -47,6 +47,7 @@
     "work is seldom paced by sleeps of less than 200 µs; a timer of 1 ms is not rare")             \
   X(TIMER_SHARE, 0.7, "the thread waits for time, not for others")                                 \
   X(WAKEUP_NS, 50e3, "with more work for each wake-up, the work is the cost and not the wake-up")  \
+  X(KIND_SHARE, 0.75, "the others may be opened and closed")                                       \
   X(DESCRIPTORS_LEAST, 24, "a pool of connections has some tens")                                  \
   X(SAMPLED_SHARE, 0.8, "a few samples do not distinguish two functions that open descriptors")    \
   X(RSS_BYTES, 8e6, "the first use of libraries and of the heap takes some megabytes")             \

@@ -71,6 +71,7 @@ static void poll_once(usage_monitor_t *m, bool last) {
   if (exec_index != m->exec_index) flush(m);
   bool anew = exec_index != m->exec_index;
   m->exec_index = exec_index;
+  if (anew) usage_files_begin(&m->files, &m->now);
   if (anew && load_relaxed(&m->recording->control->from_outside))
     program_write(m->writer, (pid_t)m->recording->header.pid);
   usage_read(&m->files, slow, &m->now);
@@ -96,6 +97,7 @@ static void *watch(void *context) {
     uint64_t poll_ns = POLL_NS << load_relaxed(&m->recording->control->pace);
     uint64_t least_ns = has_begun(m) ? poll_ns : START_NS;
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
+    if (has_begun(m)) usage_read_kinds(&m->files, &m->now); /* rare: it causes no pause */
     (void)os_futex_wait(&m->bell, 0, pause_ns < least_ns ? least_ns : pause_ns);
   }
   return NULL;

@@ -7,12 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/array.h"
 #include "recorder/monitor/thread_file.h"
 #include "recorder/monitor/thread_stats.h"
+#include "recorder/monitor/usage/descriptors.h"
 
 enum { TEXT_BYTES = 4096 };
 
@@ -34,6 +34,15 @@ void usage_files_close(usage_files_t *f) {
   for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
     if (fds[i] >= 0) close(fds[i]);
   free(f->threads);
+}
+
+void usage_files_begin(usage_files_t *f, usage_values_t *values) {
+  f->classified = 0;
+  descriptors_forget(values);
+}
+
+void usage_read_kinds(usage_files_t *f, usage_values_t *values) {
+  if (values->known[USAGE_DESCRIPTORS]) descriptors_read_kinds(f->fd, &f->classified, values);
 }
 
 static bool read_text(int fd, char *out) {
@@ -137,24 +146,6 @@ static void set_switches(usage_files_t *f, const usage_values_t *now, usage_valu
   if (involuntary >= out->value[USAGE_INVOLUNTARY]) usage_set(out, USAGE_INVOLUNTARY, involuntary);
 }
 
-/* ---- descriptors -------------------------------------------------------------------------- */
-
-/* Since Linux 6.2, the size of /proc/PID/fd is the count of open descriptors. */
-static bool count_descriptors(const usage_files_t *f, uint64_t *out) {
-  struct stat facts;
-  if (f->fd < 0 || fstat(f->fd, &facts) != 0) return false;
-  *out = (uint64_t)facts.st_size;
-  if (*out) return true;
-  int copy = openat(f->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  DIR *folder = copy >= 0 ? fdopendir(copy) : NULL;
-  if (!folder && copy >= 0) close(copy);
-  const struct dirent *entry;
-  while (folder && (entry = readdir(folder)))
-    *out += entry->d_name[0] != '.';
-  if (folder) closedir(folder);
-  return folder != NULL;
-}
-
 /* ---- a reading ---------------------------------------------------------------------------- */
 
 static void read_memory(usage_files_t *f, bool with_threads, usage_values_t *out) {
@@ -168,7 +159,7 @@ static void read_memory(usage_files_t *f, bool with_threads, usage_values_t *out
     if (now.known[i] && i != USAGE_VOLUNTARY && i != USAGE_INVOLUNTARY)
       usage_set(out, (usage_field_t)i, now.value[i]);
   set_switches(f, &now, out);
-  if (count_descriptors(f, &descriptors)) usage_set(out, USAGE_DESCRIPTORS, descriptors);
+  if (descriptors_count(f->fd, &descriptors)) usage_set(out, USAGE_DESCRIPTORS, descriptors);
 }
 
 void usage_read(usage_files_t *f, bool with_threads, usage_values_t *out) {

@@ -34,6 +34,7 @@ typedef struct thread_switches {
 typedef struct usage_files {
   pid_t pid;
   int status, stat, fd;
+  uint64_t classified; /* the count of descriptors when their kinds were read; 0: never */
   uint64_t tick_ns;
   thread_switches_t *threads;
   size_t count, capacity;
@@ -44,10 +45,16 @@ typedef struct usage_files {
 void usage_files_open(usage_files_t *files, pid_t pid);
 void usage_files_close(usage_files_t *files);
 
+/* The process executed another program: VALUES lose what is of the program before. */
+void usage_files_begin(usage_files_t *files, usage_values_t *values);
+
 /* Updates VALUES. With WITH_THREADS also reads the switches of each thread; the switches of a
  * process with one thread are always read. A process that has ended still has page faults and CPU
  * time until it is reaped. */
 void usage_read(usage_files_t *files, bool with_threads, usage_values_t *values);
+
+/* Updates the kinds of descriptors in VALUES, if their count has doubled: a millisecond for 512. */
+void usage_read_kinds(usage_files_t *files, usage_values_t *values);
 
 /* Parses the text of a status file. False if it has no memory: the process has ended. */
 bool usage_parse_status(const char *text, usage_values_t *values);
