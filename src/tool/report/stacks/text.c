@@ -215,7 +215,8 @@ static void fit(stack_line_t *l, uint32_t number, char *short_text, size_t size)
 }
 
 static void print_line(FILE *out, uint32_t number, const stack_line_t *l) {
-  int padding = l->width - columns_of(l->name) - columns_of(l->offset);
+  bool is_last = !l->module && !l->file && !l->notes[0];
+  int padding = is_last ? 0 : l->width - columns_of(l->name) - columns_of(l->offset);
   fprintf(out, "  #%-3u %s", number, style.function);
   put_text(out, l->name);
   fprintf(out, "%s%*s%s", l->offset, padding > 0 ? padding : 0, "", style.plain);
