@@ -226,6 +226,15 @@ static bool is_nested(pid_t pid) {
          ours.st_ino != theirs.st_ino;
 }
 
+void process_unread(pid_t pid, problem_t *problem) {
+  char path[64], byte;
+  snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  if (readlink(path, &byte, 1) > 0) /* a process that has ended has none */
+    problem_set(problem, "out of memory");
+  else
+    problem_set(problem, "process %d ended while it was read", pid);
+}
+
 static bool process_open(target_t *target) {
   process_t *process = calloc(1, sizeof *process);
   if (!process) return false;
@@ -276,7 +285,7 @@ target_t *target_open_process(pid_t pid, problem_t *problem) {
   }
   target->exe = read_exe(target->reader);
   if (!process_open(target) || !modules_build(target)) {
-    problem_set(problem, "process %d ended while it was read", pid);
+    process_unread(pid, problem);
     target_close(target);
     return NULL;
   }

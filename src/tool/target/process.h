@@ -67,6 +67,9 @@ static inline process_t *process_of(target_t *target) { return target->own; }
  * The caller frees MAPS with maps_free in any case. */
 bool process_read_maps(pid_t pid, pid_t reader, maps_t *maps, problem_t *problem);
 
+/* Says why process PID could not be read: it has ended, or memory ran out. */
+void process_unread(pid_t pid, problem_t *problem);
+
 /* Lists the threads of TARGET, sorted by tid. False if the process has ended. */
 bool process_list_threads(target_t *target);
 

@@ -295,7 +295,7 @@ static bool capture_process(capture_t *capture, problem_t *problem) {
   target_t *target = capture->target;
   pid_t pid = target->pid;
   if (!process_list_threads(target)) {
-    problem_set(problem, "process %d ended while it was read", pid);
+    process_unread(pid, problem);
     return false;
   }
   sigset_t child, before;
@@ -312,7 +312,7 @@ static bool capture_process(capture_t *capture, problem_t *problem) {
   else if (target->thread_count == 0 && capture->options->tid)
     problem_set(problem, "process %d has no thread %d", pid, capture->options->tid);
   else if (target->thread_count == 0)
-    problem_set(problem, "process %d ended while it was read", pid);
+    process_unread(pid, problem);
   else
     return true;
   return false;

@@ -51,6 +51,13 @@ bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *fix, const char
   return true;
 }
 
+void doctor_add_missing(doctor_t *doctor, const char *fix, const char *what, const char *cause) {
+  if (strstr(cause, "out of memory") || strstr(cause, strerror(ENOMEM)))
+    doctor->no_memory = true;
+  else
+    doctor_add(doctor, VERDICT_MISSING, fix, "%s%s", what, cause);
+}
+
 /* ---- the machine -------------------------------------------------------------------------- */
 
 /* Starts a child that only waits. */
@@ -66,7 +73,7 @@ static pid_t start_child(void) {
 /* CHILD is what fork returned: -1 names all processes to kill(2) and waitpid(2). */
 static bool is_started(doctor_t *doctor, pid_t child) {
   if (child < 0)
-    doctor_add(doctor, VERDICT_MISSING, NULL, "cannot start a child process: %s", strerror(errno));
+    doctor_add_missing(doctor, NULL, "cannot start a child process: ", strerror(errno));
   return child > 0;
 }
 
@@ -95,8 +102,8 @@ static void check_child(doctor_t *doctor) {
   if (read && thread->ending == ENDING_COMPLETE)
     doctor_add(doctor, VERDICT_GOOD, NULL, "waiting threads can be read without a stop");
   else
-    doctor_add(doctor, VERDICT_MISSING, NULL, "cannot read a waiting child process: %s",
-               read && thread->reason ? thread->reason : problem.text);
+    doctor_add_missing(doctor, NULL, "cannot read a waiting child process: ",
+                       read && thread->reason ? thread->reason : problem.text);
   target_close(target);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
@@ -119,9 +126,9 @@ static void check_stop(doctor_t *doctor) {
     doctor_add(doctor, VERDICT_GOOD, NULL, "running threads can be stopped and read (%.3f ms here)",
                (double)thread->stopped_ns / 1e6);
   else
-    doctor_add(doctor, VERDICT_MISSING, "docker run --cap-add SYS_PTRACE …",
-               "cannot stop a running child process: %s",
-               read && thread->reason ? thread->reason : problem.text);
+    doctor_add_missing(doctor, "docker run --cap-add SYS_PTRACE …",
+                       "cannot stop a running child process: ",
+                       read && thread->reason ? thread->reason : problem.text);
   target_close(target);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
@@ -198,6 +205,15 @@ static void print_findings(FILE *out, const doctor_t *doctor) {
   }
 }
 
+static void print(const doctor_t *doctor, bool json) {
+  if (json) {
+    doctor_json(stdout, doctor);
+    return;
+  }
+  print_findings(stdout, doctor);
+  if (doctor->target) doctor_images_text(stdout, doctor);
+}
+
 static bool is_missing(const doctor_t *doctor) {
   for (size_t i = 0; i < doctor->count; i++)
     if (doctor->findings[i].verdict == VERDICT_MISSING) return true;
@@ -227,16 +243,16 @@ int verb_doctor(int argc, char **argv) {
   check_ticks(&doctor);
   check_yama(&doctor);
   check_debug_files(&doctor);
+  int status = CLI_DONE;
   problem_t problem = {{0}};
   if (pid > 0 && !doctor_process(&doctor, (pid_t)pid, &problem))
-    return message_fail("%s", problem.text);
-  if (json) {
-    doctor_json(stdout, &doctor);
-  } else {
-    print_findings(stdout, &doctor);
-    if (pid > 0) doctor_images_text(stdout, &doctor);
-  }
+    status = message_fail("%s", problem.text);
+  else
+    print(&doctor, json);
+  if (status == CLI_DONE && doctor.no_memory)
+    status = message_fail("out of memory: not everything could be checked");
+  if (status == CLI_DONE && is_missing(&doctor)) status = CLI_FINDING;
   doctor_free(&doctor);
   naming_free(&naming);
-  return is_missing(&doctor) ? CLI_FINDING : CLI_DONE;
+  return status;
 }

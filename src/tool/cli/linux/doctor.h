@@ -40,12 +40,17 @@ typedef struct doctor {
   size_t count;
   target_t *target;
   const system_rules_t *rules; /* the user's; NULL: none */
+  bool no_memory;              /* for some of the checks */
   image_fact_t *images;
   size_t image_count;
 } doctor_t;
 
 bool doctor_add(doctor_t *doctor, verdict_t verdict, const char *fix, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Adds WHAT, which is missing because of CAUSE. That sonde has no memory for a check is no finding:
+ * then only sets `no_memory`. */
+void doctor_add_missing(doctor_t *doctor, const char *fix, const char *what, const char *cause);
 
 /* Examines process PID and its images. False with PROBLEM if it cannot be read. */
 bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem);

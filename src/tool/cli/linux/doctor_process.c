@@ -79,7 +79,7 @@ static void check_threads(doctor_t *doctor) {
   target_t *target = doctor->target;
   size_t complete = 0, running = 0;
   if (!stacks_capture(target, &quiet, &problem)) {
-    doctor_add(doctor, VERDICT_MISSING, NULL, "%s", problem.text);
+    doctor_add_missing(doctor, NULL, "", problem.text);
     return;
   }
   for (size_t i = 0; i < target->thread_count; i++) {
@@ -156,9 +156,11 @@ bool doctor_process(doctor_t *doctor, pid_t pid, problem_t *problem) {
   doctor->target = target_open_process(pid, problem);
   if (!doctor->target) return false;
   symbolizer_t *symbolizer = symbolizer_new(&(symbol_options_t){.no_index = true});
+  doctor->no_memory |= !symbolizer;
   for (size_t i = 0; symbolizer && i < doctor->target->modules.count; i++) {
     module_t *module = &doctor->target->modules.items[i];
-    if (is_code(doctor->target, module) && !add_image(doctor, module, symbolizer)) break;
+    if (is_code(doctor->target, module) && !add_image(doctor, module, symbolizer))
+      doctor->no_memory = true;
   }
   for (size_t i = 0; i < doctor->image_count; i++) /* the symbolizer's strings end with it */
     if (doctor->images[i].debug) doctor->images[i].debug = strdup(doctor->images[i].debug);
