@@ -92,6 +92,18 @@ static void note_crash(uint32_t exit_status, const char *path) {
                  strsignal(signal), path);
 }
 
+/* No program of the recording loaded the agent: it may have been ended before it could. */
+static void note_no_agent(uint32_t exit_status) {
+  int status = (int)exit_status;
+  if (RECORD_STATUS_IS_KNOWN(exit_status) && WIFSIGNALED(status))
+    message_note("the command was ended by signal %d (%s) before it loaded the agent, so nothing "
+                 "was recorded",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+  else
+    message_note("the command did not load the agent, so nothing was recorded; 'sonde doctor' "
+                 "shows why");
+}
+
 bool notes_of_recording(const recording_t *r, const char *path, int finished, const char *why) {
   const record_header_t *h = &r->header;
   notes_of_programs(r->control, why);
@@ -100,8 +112,7 @@ bool notes_of_recording(const recording_t *r, const char *path, int finished, co
     return false;
   }
   if (!h->exec_count)
-    message_note("the command did not load the agent, so nothing was recorded; 'sonde doctor' "
-                 "shows why");
+    note_no_agent(h->exit_status);
   else if (h->stop_reason)
     message_note("recording stopped early: %s; '%s' has the events until then",
                  record_stop_text(h->stop_reason), path);

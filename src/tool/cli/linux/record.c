@@ -364,6 +364,28 @@ static int observe(parsed_t *p, int rest_count) {
   return complete_audit(p) ? recorder_observe((pid_t)p->pid, p->seconds, o) : CLI_FAILED;
 }
 
+/* Returns an exit status. */
+static int run(parsed_t *p, cli_parser_t *parser) {
+  int key;
+  while ((key = cli_next(parser)) > 0) {
+    const char *wrong = parse_option(p, key, parser->value);
+    if (wrong && *wrong) (void)cli_wrong_use(&usage, "%s", wrong);
+    if (wrong) return *wrong ? RECORDER_FAILED : CLI_FAILED;
+  }
+  if (key < 0) return parser->status == CLI_FAILED ? RECORDER_FAILED : parser->status;
+  const char *alone = refuse_alone(p);
+  if (alone) {
+    int status = cli_wrong_use(&usage, "%s", alone);
+    return p->pid ? status : RECORDER_FAILED;
+  }
+  if (p->pid) return observe(p, parser->rest_count);
+  if (!parser->rest_count) {
+    (void)cli_wrong_use(&usage, "no command to run");
+    return RECORDER_FAILED;
+  }
+  return complete(p) ? recorder_run(parser->rest, &p->options) : RECORDER_FAILED;
+}
+
 int verb_record(int argc, char **argv) {
   cli_parser_t parser = cli_parser_for_command(&usage, argc, argv);
   parsed_t p = {.options = {.search = exit_search,
@@ -372,22 +394,7 @@ int verb_record(int argc, char **argv) {
                             .stall_ms = DEFAULT_STALL_MS,
                             .cpu_rules = {DEFAULT_CPU_PERCENT * 10,
                                           DEFAULT_CPU_SECONDS * UINT64_C(1000000000)}}};
-  int key;
-  while ((key = cli_next(&parser)) > 0) {
-    const char *wrong = parse_option(&p, key, parser.value);
-    if (wrong && *wrong) (void)cli_wrong_use(&usage, "%s", wrong);
-    if (wrong) return *wrong ? RECORDER_FAILED : CLI_FAILED;
-  }
-  if (key < 0) return parser.status == CLI_FAILED ? RECORDER_FAILED : parser.status;
-  const char *alone = refuse_alone(&p);
-  if (alone) {
-    int status = cli_wrong_use(&usage, "%s", alone);
-    return p.pid ? status : RECORDER_FAILED;
-  }
-  if (p.pid) return observe(&p, parser.rest_count);
-  if (!parser.rest_count) {
-    (void)cli_wrong_use(&usage, "no command to run");
-    return RECORDER_FAILED;
-  }
-  return complete(&p) ? recorder_run(parser.rest, &p.options) : RECORDER_FAILED;
+  int status = run(&p, &parser);
+  free((void *)(uintptr_t)p.options.policy);
+  return status;
 }
