@@ -37,7 +37,7 @@ packages() {
     libprotobuf-c-dev:arm64 libplist-dev:arm64 libncurses-dev:arm64 libsqlite3-dev:arm64 \
     libcurl4-openssl-dev:arm64 ;;
   apt-get-package) echo nodejs npm debhelper debootstrap debugedit dpkg-dev git lintian musl-tools python3 rpm rpmlint clang nix-bin ;;
-  apt-get-soak) echo nodejs protobuf-compiler clickhouse-server default-jdk-headless postgresql redis-tools ruby3.1 ;;
+  apt-get-soak) echo nodejs protobuf-compiler clickhouse-server default-jdk-headless postgresql redis-tools ruby3.1 php8.2-cli ;;
   apt-get-bench) echo heaptrack redis-tools perl zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler \

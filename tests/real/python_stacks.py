@@ -10,43 +10,30 @@ import subprocess
 import time
 
 from helpers import SONDE, kill, needs, output_of, run_cases, skip, sonde, source_file, states_of
+from shared import told
 from shared.interpreters import any_interpreter, interpreters
 
 PROGRAM = source_file("real", "python", "states.py")
 
 
 def start(path, *arguments):
-    """The running program and what its interpreter says: frames by native thread id."""
-    program = subprocess.Popen([path, PROGRAM, *arguments], stdin=subprocess.PIPE,
-                               stdout=subprocess.PIPE, text=True)
-    return program, {int(tid): frames for tid, frames in json.loads(program.stdout.readline()).items()}
+    return told.start(path, PROGRAM, *arguments)
 
 
-def compare(told, stacks):
+def compare(said, stacks):
     """Compares the Python frames of all threads. Returns their number."""
-    count = 0
-    for thread in stacks["threads"]:
-        frames = thread["frames"]
-        ours = [[frame["function"], frame["file"], frame["line"]] for frame in frames
-                if frame.get("language") == "python"]
-        theirs = told.pop(thread["tid"], [])
-        assert ours == theirs, (thread["tid"], ours[:20], theirs[:20])
-        assert "python_missing" not in thread, thread
-        assert thread["complete"], thread
-        count += len(ours)
-        assert not any("EvalFrame" in frame.get("function", "") for frame in frames), frames
-    assert not told, told
-    return count
+    assert all(thread["complete"] for thread in stacks["threads"]), stacks
+    return told.compare(said, stacks, "python", "EvalFrame")[1]
 
 
 def each(check):
-    """Calls CHECK for every interpreter, with its path, process and what it said."""
+    """Calls CHECK for every interpreter, with its process and what it said."""
     done, running = [], []
     try:
         for version, path in sorted(interpreters().items()):
             running.append((version, *start(path)))
-        for version, program, told in running:
-            done.append(f"{'.'.join(version)} {check(program, told)}")
+        for version, program, said in running:
+            done.append(f"{'.'.join(version)} {check(program, said)}")
     finally:
         for _, program, _ in running:
             kill(program)
@@ -54,29 +41,29 @@ def each(check):
 
 
 def process():
-    return each(lambda program, told: compare(told, json.loads(sonde("stacks", "--json", program.pid))))
+    return each(lambda program, said: compare(said, json.loads(sonde("stacks", "--json", program.pid))))
 
 
 def running():
     """A thread that runs is stopped while its frames are read."""
-    program, told = start(any_interpreter(), "running")
+    program, said = start(any_interpreter(), "running")
     try:
         stacks = json.loads(sonde("stacks", "--json", program.pid))
     finally:
         kill(program)
     assert any(thread["stopped_us"] for thread in stacks["threads"]), stacks
-    return f"{compare(told, stacks)} frames"
+    return f"{compare(said, stacks)} frames"
 
 
 def core(folder):
     needs("gcore")
-    program, told = start(any_interpreter())
+    program, said = start(any_interpreter())
     try:
         output_of("gcore", "-o", folder / "core", program.pid)
     finally:
         kill(program)
     path = folder / f"core.{program.pid}"
-    count = compare(told, json.loads(sonde("stacks", "--json", "--core", path)))
+    count = compare(said, json.loads(sonde("stacks", "--json", "--core", path)))
     path.unlink()
     return f"{count} frames"
 
@@ -106,15 +93,15 @@ def doctor():
 
 
 def text():
-    program, told = start(any_interpreter())
+    program, said = start(any_interpreter())
     try:
         printed = sonde("stacks", program.pid)
     finally:
         kill(program)
-    for frames in told.values():
+    for frames in said.values():
         function, file, line = frames[0]
         assert f" {function} " in printed and f"  {file}:{line}\n" in printed, (frames[0], printed)
-    return f"{len(told)} threads"
+    return f"{len(said)} threads"
 
 
 def _busy():
@@ -148,11 +135,11 @@ def why():
     try:
         for _ in range(20):
             before, began = _cpu_seconds(program.pid), time.monotonic()
-            told = sonde("why", program.pid)
+            said = sonde("why", program.pid)
             share = (_cpu_seconds(program.pid) - before) / (time.monotonic() - began)
-            if "crunch (busy.py:" in told:
+            if "crunch (busy.py:" in said:
                 return f"with {share:.2f} of a CPU"
-            assert share < 0.5, (share, told)
+            assert share < 0.5, (share, said)
         skip(f"this machine gives a program {share:.2f} of a CPU")
     finally:
         kill(program)

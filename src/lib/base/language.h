@@ -17,12 +17,14 @@ typedef enum language {
   LANGUAGE_NATIVE,
   LANGUAGE_PYTHON,
   LANGUAGE_RUBY,
+  LANGUAGE_PHP,
   LANGUAGE_COUNT
 } language_t;
 
-/* "Py" and "Rb" */
+/* "Py", "Rb" and "Ph" */
 #define PYTHON_PC_TAG UINT64_C(0x5079)
 #define RUBY_PC_TAG   UINT64_C(0x5262)
+#define PHP_PC_TAG    UINT64_C(0x5068)
 
 #define LANGUAGE_PC_MASK ((UINT64_C(1) << 48) - 1)
 
@@ -30,7 +32,18 @@ static inline language_t language_of_pc(uint64_t pc) {
   switch (pc >> 48) {
   case PYTHON_PC_TAG: return LANGUAGE_PYTHON;
   case RUBY_PC_TAG: return LANGUAGE_RUBY;
+  case PHP_PC_TAG: return LANGUAGE_PHP;
   default: return LANGUAGE_NATIVE;
+  }
+}
+
+/* The tag of LANGUAGE, which is not native. */
+static inline uint64_t language_tag(language_t language) {
+  switch (language) {
+  case LANGUAGE_PYTHON: return PYTHON_PC_TAG;
+  case LANGUAGE_RUBY: return RUBY_PC_TAG;
+  case LANGUAGE_PHP: return PHP_PC_TAG;
+  default: return 0;
   }
 }
 

@@ -12,7 +12,7 @@
 typedef enum source_role {
   /* the program's own */
   SOURCE_APP,
-  /* of an installed package: a distribution of Python, a gem of Ruby */
+  /* of an installed package: a distribution of Python, a gem of Ruby, a package of Composer */
   SOURCE_PACKAGE,
   /* the standard library, and what the interpreter contains */
   SOURCE_STANDARD,

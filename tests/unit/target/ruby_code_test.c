@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "symbol/php.h"
 #include "symbol/ruby.h"
 #include "target/interpreter/ruby/code.h"
 #include "target/interpreter/ruby/layout.h"
@@ -128,6 +129,10 @@ static void knows_whose_code_a_file_is(void **state) {
   assert_int_equal(ruby_role("/home/me/lib/ruby/mine.rb"), SOURCE_APP);
   assert_int_equal(ruby_role("test.rb"), SOURCE_APP);
   assert_int_equal(ruby_role(NULL), SOURCE_APP);
+  assert_int_equal(php_role("/srv/shop/vendor/acme/tax/src/Tax.php"), SOURCE_PACKAGE);
+  assert_int_equal(php_role("/usr/share/php/Twig/Environment.php"), SOURCE_PACKAGE);
+  assert_int_equal(php_role("/srv/shop/index.php"), SOURCE_APP);
+  assert_int_equal(php_role(NULL), SOURCE_APP);
 }
 
 int main(void) {

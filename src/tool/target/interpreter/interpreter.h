@@ -48,7 +48,7 @@ typedef struct interpreter_kind {
   bool (*name)(const interpreter_t *self, uint64_t pc, interpreter_name_t *out);
 } interpreter_kind_t;
 
-extern const interpreter_kind_t python_kind, ruby_kind;
+extern const interpreter_kind_t python_kind, ruby_kind, php_kind;
 
 struct interpreter {
   /* must be first; reads past the window of the walk */
@@ -64,6 +64,8 @@ struct interpreter {
   /* the function that executes bytecode: run-time address, and size without the parts that the
    * compiler moved elsewhere */
   uint64_t evaluator, evaluator_bytes;
+  /* a part that the compiler moved (interpreter/evaluator.h); 0 bytes: none is known */
+  uint64_t moved, moved_bytes;
   /* what `read` added for the thread that was read last */
   interpreter_frames_t frames;
 };

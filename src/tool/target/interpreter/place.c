@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/interpreter/interpreter.h"
+#include "target/interpreter/evaluator.h"
 
 const char interpreter_damaged[] = "the interpreter was about to enter or leave a function";
 static const char unplaced[] = "some of the interpreter's native frames are missing";
@@ -49,7 +49,7 @@ void interpreter_frames_free(interpreter_frames_t *f) {
 #define NO_FRAME UINT32_MAX
 
 static bool is_evaluator(const interpreter_t *self, const frame_t *frame) {
-  return frame->pc - !frame->exact - self->evaluator < self->evaluator_bytes;
+  return evaluator_has(self, frame->pc - !frame->exact);
 }
 
 static uint32_t frame_with(const walk_t *walk, uint64_t anchor) {

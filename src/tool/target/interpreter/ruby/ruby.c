@@ -17,9 +17,9 @@
 
 #include "base/array.h"
 #include "base/load.h"
-#include "base/hash.h"
 #include "image/exported.h"
-#include "target/interpreter/interpreter.h"
+#include "target/interpreter/evaluator.h"
+#include "target/interpreter/named.h"
 #include "target/interpreter/ruby/code.h"
 #include "target/interpreter/ruby/layout.h"
 #include "target/interpreter/ruby/objects.h"
@@ -31,18 +31,8 @@
 /* A stack of frames has a megabyte by default (RUBY_THREAD_VM_STACK_SIZE). */
 #define STACK_MAX   (UINT64_C(1) << 32)
 #define FRAMES_READ 64
-#define NOT_NAMED   UINT64_MAX
-#define NAMED_MAX   (UINT64_C(1) << 40)
 
 static const char compiled[] = "Ruby's JIT compiler has replaced some of the functions";
-
-/* A frame that was seen, and its name. */
-typedef struct known {
-  /* the sequence and the pc, or the method and the frame that called it */
-  uint64_t key[4];
-  char *function, *file;
-  uint32_t line;
-} known_t;
 
 /* An rb_thread_t, and its pthread_t: the thread id that Ruby states is wrong after fork. */
 typedef struct ruby_thread {
@@ -57,8 +47,7 @@ typedef struct ruby {
   /* the table of symbols; 0: not found yet */
   uint64_t symbols;
   ARRAY(ruby_thread_t) threads;
-  ARRAY(known_t) known;
-  hash_index_t index;
+  named_frames_t named;
 } ruby_t;
 
 /* ---- the interpreter ------------------------------------------------------------------------ */
@@ -85,13 +74,8 @@ static bool find(interpreter_t *self) {
 
 static void close(interpreter_t *self) {
   ruby_t *r = (ruby_t *)self;
-  for (size_t i = 0; i < r->known.count; i++) {
-    free(r->known.items[i].function);
-    free(r->known.items[i].file);
-  }
-  free(r->known.items);
+  named_free(&r->named);
   free(r->threads.items);
-  hash_free(&r->index);
 }
 
 /* The words of a sequence are addresses in the evaluator. */
@@ -103,8 +87,7 @@ static void find_evaluator(interpreter_t *self, const ruby_code_t *code) {
   if (!ruby_word(&self->memory, code->instructions, &word) || word < module->start ||
       word >= module->end || cfi_find_row(&module->image, word - slide, &row) != 0)
     return;
-  self->evaluator = row.function_start + slide;
-  self->evaluator_bytes = row.function_end - row.function_start;
+  evaluator_set(self, row.function_start + slide, row.function_end - row.function_start);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -141,68 +124,33 @@ static void list_threads(interpreter_t *self) {
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static uint64_t hash_of_key(const uint64_t key[4]) {
-  return hash_pair(hash_pair(key[0], key[1]), hash_pair(key[2], key[3]));
-}
-
-static uint64_t hash_of_known(const void *ruby, size_t i) {
-  return hash_of_key(((const ruby_t *)ruby)->known.items[i].key);
-}
-
-/* The number of the frame with KEY; IS_NEW: without a name. NOT_NAMED when memory runs out. */
-static uint64_t number_of(ruby_t *r, const uint64_t key[4], bool *is_new) {
-  uint32_t *slot;
-  *is_new = false;
-  if (!hash_reserve(&r->index, r->known.count, hash_of_known, r)) return NOT_NAMED;
-  HASH_FIND(&r->index, hash_of_key(key), slot) {
-    if (memcmp(r->known.items[*slot - 1].key, key, sizeof(known_t){0}.key) == 0) return *slot - 1;
-  }
-  known_t *known = r->known.count < UINT32_MAX - 1 ? ARRAY_ADD(r->known) : NULL;
-  if (!known) return NOT_NAMED;
-  *known = (known_t){0};
-  memcpy(known->key, key, sizeof known->key);
-  *slot = (uint32_t)r->known.count;
-  *is_new = true;
-  return *slot - 1;
-}
-
 static uint64_t number_of_code(ruby_t *r, uint64_t address, const ruby_code_t *code, uint64_t pc) {
   memory_t *memory = &r->common.memory;
   const uint64_t key[4] = {address, pc, code->label, code->lines};
   bool is_new;
-  uint64_t number = number_of(r, key, &is_new);
+  uint64_t number = named_number(&r->named, key, &is_new);
   if (!is_new) return number;
-  known_t *known = &r->known.items[number];
+  named_frame_t *known = named_at(&r->named, number);
   known->function = ruby_text(memory, code->label);
   known->file = ruby_path(memory, code->path);
   known->line = ruby_code_line(memory, code, pc);
   return number;
 }
 
-/* CALLER: the number of the frame that called; NOT_NAMED: none. */
-static uint64_t number_of_method(ruby_t *r, uint64_t identifier, uint64_t caller) {
-  memory_t *memory = &r->common.memory;
+static uint64_t number_of_method(interpreter_t *self, uint64_t identifier, uint64_t caller) {
+  ruby_t *r = (ruby_t *)self;
   const uint64_t key[4] = {0, identifier, caller, 0};
   bool is_new;
-  uint64_t number = number_of(r, key, &is_new);
+  uint64_t number = named_number(&r->named, key, &is_new);
   if (!is_new) return number;
-  if (!r->symbols) r->symbols = ruby_symbols(memory, r->machine);
-  known_t *known = &r->known.items[number];
-  known->function = ruby_identifier(memory, r->symbols, identifier);
-  if (caller == NOT_NAMED) return number;
-  const known_t *from = &r->known.items[caller];
-  known->file = from->file ? strdup(from->file) : NULL;
-  known->line = from->line;
+  if (!r->symbols) r->symbols = ruby_symbols(&self->memory, r->machine);
+  named_at(&r->named, number)->function = ruby_identifier(&self->memory, r->symbols, identifier);
+  named_take_place(&r->named, number, caller);
   return number;
 }
 
 static bool name(const interpreter_t *self, uint64_t pc, interpreter_name_t *out) {
-  const ruby_t *r = (const ruby_t *)self;
-  uint64_t number = pc & LANGUAGE_PC_MASK;
-  if (number >= r->known.count) return false;
-  const known_t *known = &r->known.items[number];
-  *out = (interpreter_name_t){known->function, known->file, known->line};
-  return true;
+  return named_name(&((const ruby_t *)self)->named, pc, out);
 }
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -210,12 +158,8 @@ static bool name(const interpreter_t *self, uint64_t pc, interpreter_name_t *out
 /* The walk of one stack of control frames, from the innermost outward. */
 typedef struct walk_state {
   ruby_t *ruby;
-  /* the methods in C whose caller has not been met: the last frames, so many */
-  size_t waiting;
   const char *problem;
 } walk_state_t;
-
-static uint64_t frame_pc(uint64_t number) { return RUBY_PC_TAG << 48 | number; }
 
 /* Sets the identifier of the method in C that runs with the environment whose words before the
  * flags begin with METHOD. */
@@ -231,25 +175,15 @@ static bool identifier_of(memory_t *memory, uint64_t method, uint64_t *out) {
          ruby_word(memory, definition + RUBY_DEFINITION_NAME, out);
 }
 
-/* Gives the methods in C that wait for their caller its number. Until then, their frames have the
- * identifier instead of a pc. */
 static void resolve(walk_state_t *w, uint64_t caller) {
-  interpreter_frames_t *frames = &w->ruby->common.frames;
-  for (; w->waiting; w->waiting--) {
-    uint64_t *pc = &frames->pcs.items[frames->pcs.count - w->waiting];
-    uint64_t number = number_of_method(w->ruby, *pc, caller);
-    if (number == NOT_NAMED) w->problem = interpreter_damaged;
-    *pc = frame_pc(number);
-  }
+  if (!named_resolve(&w->ruby->common, &w->ruby->named, caller, number_of_method))
+    w->problem = interpreter_damaged;
 }
 
 static bool add_method(walk_state_t *w, uint64_t method) {
   uint64_t identifier;
-  if (!identifier_of(&w->ruby->common.memory, method, &identifier) ||
-      !interpreter_frames_add(&w->ruby->common.frames, identifier))
-    return false;
-  w->waiting++;
-  return true;
+  return identifier_of(&w->ruby->common.memory, method, &identifier) &&
+         named_add_waiting(&w->ruby->common, &w->ruby->named, identifier);
 }
 
 static bool add_code(walk_state_t *w, uint64_t address, uint64_t pc) {
@@ -262,9 +196,9 @@ static bool add_code(walk_state_t *w, uint64_t address, uint64_t pc) {
   }
   if (!common->evaluator) find_evaluator(common, &code);
   uint64_t number = number_of_code(w->ruby, address, &code, pc);
-  if (number == NOT_NAMED) return false;
+  if (number == NAMED_NONE) return false;
   resolve(w, number);
-  return interpreter_frames_add(&common->frames, frame_pc(number));
+  return named_add(common, number);
 }
 
 /* Adds FRAME. False: it is no valid frame. */
@@ -321,7 +255,7 @@ static void read_thread(interpreter_t *self, pid_t tid, uint32_t depth) {
     if (!ruby_word(&self->memory, thread->address + RUBY_THREAD_CONTEXT, &context) ||
         !read_frames(&w, context, depth))
       w.problem = w.problem ? w.problem : interpreter_damaged;
-    resolve(&w, NOT_NAMED);
+    resolve(&w, NAMED_NONE);
     /* Methods in C may be outside of all calls of the evaluator: a thread or fiber began so. */
     if (!w.problem && self->frames.first < self->frames.pcs.count)
       interpreter_frames_end_call(&self->frames, INTERPRETER_OUTERMOST);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Whose code a PHP source file is, by its path.
+ */
+#ifndef SONDE_SYMBOL_PHP_H
+#define SONDE_SYMBOL_PHP_H
+
+#include "symbol/language.h"
+
+source_role_t php_role(const char *file);
+
+#endif

@@ -1,0 +1,3 @@
+<?php
+// SPDX-License-Identifier: MIT
+return deeper($n);
