@@ -174,7 +174,7 @@ export function App({ data, old, facts, licences }: Props) {
               {view === "resources" && <UsageView data={data} filter={filter} />}
               {view === "waits" && <WaitsView {...shared} filter={filter} />}
               {view === "stalls" && <StallsView {...shared} filter={filter} />}
-              {view === "calls" && <CallsView {...shared} />}
+              {view === "calls" && <CallsView {...shared} filter={filter} />}
               {view === "audit" && <AuditView {...shared} filter={filter} />}
               {view === "crash" && <CrashView {...shared} />}
             </section>

@@ -43,6 +43,12 @@ interface Raw {
   heap: { unit_ns: number; points: number[] };
   marks: Record<"ns" | "thread" | "name", number[]>;
   calls: Record<"ns" | "thread" | "name", number[]>;
+  call_nodes: Record<"parent" | "frame" | "recursive", number[]>;
+  spans: { unit_ns: number } & Record<"from" | "length" | "thread" | "node" | "open", number[]>;
+  call_sums: { unit_ns: number } & Record<
+    "from" | "thread" | "node" | "self" | "calls" | "ns",
+    number[]
+  >;
   stall_stacks: number[][];
 }
 
@@ -88,6 +94,9 @@ const TABLES = [
   "block_totals",
   "marks",
   "calls",
+  "call_nodes",
+  "spans",
+  "call_sums",
 ] as const;
 
 /** Makes arrays of the columns that are one number. */
@@ -132,6 +141,9 @@ export class Data {
   readonly waits: Times;
   readonly queued: Times;
   readonly blocks: Times;
+  /** Of the longest traced calls, and of the sums of all. */
+  readonly spans: Times;
+  readonly callSums: Times;
   /** Nanoseconds of CPU time that a sample represents. */
   readonly sampleNs: number;
   readonly heap: Point[];
@@ -145,6 +157,8 @@ export class Data {
     this.waits = times(raw.waits);
     this.queued = times(raw.queued);
     this.blocks = times(raw.blocks);
+    this.spans = times(raw.spans);
+    this.callSums = times(raw.call_sums);
     this.parent = Int32Array.from(raw.stacks.parent);
     this.frame = Int32Array.from(raw.stacks.frame);
     this.frameFn = this.findFunctions();
@@ -202,7 +216,7 @@ export class Data {
 
   private findDuration(): number {
     let most = this.report.duration_ns ?? 0;
-    for (const table of [this.samples, this.waits, this.queued, this.blocks])
+    for (const table of [this.samples, this.waits, this.queued, this.blocks, this.spans])
       for (let i = 0; i < table.from.length; i++) {
         if (table.from[i] > most) most = table.from[i];
         if (table.to[i] > most && table.to[i] !== Infinity) most = table.to[i];
@@ -217,7 +231,8 @@ export class Data {
     for (const t of this.report.wall?.threads ?? []) if (t.name) names.set(t.tid, t.name);
     for (const t of this.report.cpu?.threads ?? []) if (t.name) names.set(t.tid, t.name);
     const used = new Set<number>((this.report.stalls?.stalls ?? []).map((s: Section) => s.tid));
-    for (const table of [this.raw.samples, this.raw.waits, this.raw.blocks])
+    const { samples, waits, blocks, call_sums } = this.raw;
+    for (const table of [samples, waits, blocks, call_sums])
       for (const t of table.thread) used.add(t);
     used.delete(0);
     return [...used].sort((a, b) => a - b).map((t) => ({ tid: t, name: names.get(t) ?? "" }));

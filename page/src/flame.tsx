@@ -35,6 +35,7 @@ function layout(root: TreeNode, zoom: TreeNode[], pixels: number): Box[] {
     let x = box.x;
     for (const node of box.node.children) {
       const width = node.weight / start.weight;
+      if (node.at !== undefined) x = box.x + node.at / start.weight;
       if (width * pixels >= LEAST) {
         const next = { node, parent: box.node.fn ? box : null, x, width, depth: box.depth + 1 };
         boxes.push(next);

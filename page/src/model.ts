@@ -127,6 +127,7 @@ export interface TreeNode {
   weight: number;
   self: number;
   children: TreeNode[];
+  at?: number; // where it begins in its parent; undefined: behind the child before it
   byFn?: Map<number, TreeNode>;
 }
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 //
-// Traced calls: by function, with a histogram of their durations, and the slowest calls.
+// Traced calls: by function, the slowest ones with what they called, and all in the order of time.
+import { useMemo, useState } from "preact/hooks";
+import { Call, callersOf, callSums, longestCalls, nesting } from "./calls";
 import { Section } from "./data";
+import { Flame } from "./flame";
 import { count, duration, place, seconds, shortName } from "./format";
-import { ViewProps } from "./names";
+import { Filter, isWhole, matches } from "./model";
+import { Choice, FunctionName, Place, ViewProps } from "./names";
 import { Table } from "./table";
 
 interface Bucket {
@@ -43,75 +47,231 @@ function dense(buckets: Bucket[]): Bucket[] {
   return result;
 }
 
-export function CallsView({ data, pattern }: ViewProps) {
+type Form = "table" | "slowest" | "time";
+
+const FORMS = [
+  ["table", "Functions"],
+  ["slowest", "Slowest calls"],
+  ["time", "In order of time"],
+] as const;
+
+type Props = ViewProps & { filter: Filter };
+
+export function CallsView(props: Props) {
+  const { data, filter } = props;
   const trace: Section = data.report.trace;
-  const wanted = (f: Section) => !pattern || pattern.test(f.function ?? "");
-  const functions: Section[] = (trace.functions ?? []).filter(wanted);
-  const slowest: Section[] = (trace.slowest ?? []).filter(wanted);
-  const name = (f: Section) => <span class="name">{shortName(f.function ?? "?")}</span>;
+  const [form, setForm] = useState<Form>("table");
+  const sums = useMemo(() => callSums(data, filter), [data, filter]);
+  const whole = isWhole(filter.range) && !filter.tid && !filter.library;
+  const calls = whole ? trace.shown : sums.reduce((sum, s) => sum + s.calls, 0);
+  const step = data.raw.call_sums.unit_ns;
   return (
     <>
-      <p class="sum">
-        <span id="call-count">{count(trace.calls)}</span> calls of the whole recording
-        {trace.lost ? `; ${count(trace.lost)} events were lost` : ""}
+      <div class="bar">
+        <Choice label="Form" values={FORMS} value={form} onChange={setForm} />
+        <p class="sum">
+          <span id="call-count">{count(calls)}</span> traced calls
+          {whole ? "" : " began in the selection"}
+          {!isWhole(filter.range) && step > 1e6 ? `; times are exact to ${duration(step)}` : ""}
+          {trace.lost ? `; ${count(trace.lost)} events were lost` : ""}
+        </p>
+      </div>
+      {form === "slowest" ? (
+        <Slowest {...props} />
+      ) : form === "time" ? (
+        <InTime {...props} />
+      ) : whole ? (
+        <Functions {...props} />
+      ) : (
+        <Table
+          caption="Calls that began in the selection, by function"
+          rows={sums.filter(
+            (s) => (!props.ownOnly || s.fn.own) && (!props.pattern || matches(s.fn, props.pattern)),
+          )}
+          name={(s) => s.fn.name}
+          columns={[
+            {
+              title: "function",
+              cell: (s) => <FunctionName fn={s.fn} />,
+              value: (s) => s.fn.name,
+            },
+            { title: "calls", number: true, cell: (s) => count(s.calls), value: (s) => s.calls },
+            {
+              title: "self",
+              number: true,
+              cell: (s) => duration(s.selfNs),
+              value: (s) => s.selfNs,
+            },
+            {
+              title: "total",
+              number: true,
+              cell: (s) => duration(s.totalNs),
+              value: (s) => s.totalNs,
+            },
+            { title: "place", cell: (s) => <Place fn={s.fn} />, value: (s) => s.fn.file },
+          ]}
+        />
+      )}
+    </>
+  );
+}
+
+/** Of the whole recording, as the report has them. */
+function Functions({ data, pattern }: Props) {
+  const functions: Section[] = (data.report.trace.functions ?? []).filter(
+    (f: Section) => !pattern || pattern.test(f.function ?? ""),
+  );
+  return (
+    <Table
+      caption="Calls by function"
+      rows={functions}
+      name={(f) => f.function}
+      columns={[
+        {
+          title: "function",
+          cell: (f) => (
+            <span class="name" title={f.function}>
+              {shortName(f.function ?? "?")}
+            </span>
+          ),
+          value: (f) => f.function ?? "",
+        },
+        { title: "calls", number: true, cell: (f) => count(f.calls), value: (f) => f.calls },
+        {
+          title: "self",
+          number: true,
+          cell: (f) => duration(f.self_ns),
+          value: (f) => f.self_ns,
+        },
+        {
+          title: "total",
+          number: true,
+          cell: (f) => duration(f.total_ns),
+          value: (f) => f.total_ns,
+        },
+        {
+          title: "mean",
+          number: true,
+          cell: (f) => (f.mean_ns === undefined ? "" : duration(f.mean_ns)),
+          value: (f) => f.mean_ns ?? 0,
+        },
+        {
+          title: "longest",
+          number: true,
+          cell: (f) => duration(f.worst_ns),
+          value: (f) => f.worst_ns,
+        },
+        { title: "durations", cell: (f) => <Histogram buckets={dense(f.histogram ?? [])} /> },
+        { title: "place", cell: (f) => place(f.file ?? "", f.line ?? 0, f.module ?? "") },
+      ]}
+    />
+  );
+}
+
+/** The longest calls that were running in the range. */
+function Slowest(props: Props) {
+  const { data, filter, pattern, ownOnly } = props;
+  const rows = useMemo(() => longestCalls(data, filter), [data, filter]);
+  return (
+    <Table
+      caption="The slowest calls that ran in the selection"
+      rows={rows.filter((c) => (!ownOnly || c.fn.own) && (!pattern || matches(c.fn, pattern)))}
+      name={(c) => c.fn.name}
+      detail={(c) => <Nested {...props} call={c} />}
+      columns={[
+        {
+          title: "took",
+          number: true,
+          cell: (c) => duration(c.to - c.from) + (c.open ? " or more" : ""),
+          value: (c) => c.to - c.from,
+        },
+        { title: "function", cell: (c) => <FunctionName fn={c.fn} />, value: (c) => c.fn.name },
+        {
+          title: "began",
+          number: true,
+          cell: (c) => `${seconds(c.from, 1e3)} s`,
+          value: (c) => c.from,
+        },
+        { title: "thread", cell: (c) => data.threadName(c.tid), value: (c) => c.tid },
+        { title: "place", cell: (c) => <Place fn={c.fn} />, value: (c) => c.fn.file },
+      ]}
+    />
+  );
+}
+
+/** What is known of calls that are too short for the list. */
+function Limit({ data }: Pick<Props, "data">) {
+  const shown = data.spans.from.length;
+  if (shown >= data.report.trace.shown) return null;
+  let least = Infinity;
+  for (let i = 0; i < shown; i++) least = Math.min(least, data.spans.to[i] - data.spans.from[i]);
+  return (
+    <p class="dim">
+      Of {count(data.report.trace.shown)} calls, the {count(shown)} longest are shown: those of{" "}
+      {duration(least)} or more.
+    </p>
+  );
+}
+
+/** A call with those that it made, each at its place in time. */
+function Nested({ data, call, pattern }: Props & { call: Call }) {
+  const root = useMemo(() => nesting(data, call.tid, call, call), [data, call]);
+  const callers = callersOf(data, call);
+  return (
+    <>
+      {callers.length > 0 && (
+        <p>
+          called by{" "}
+          {callers.map((fn, i) => (
+            <>
+              {i > 0 && ", called by "}
+              <FunctionName key={i} fn={fn} />
+            </>
+          ))}
+        </p>
+      )}
+      <Flame
+        data={data}
+        root={root}
+        up={false}
+        amount={duration}
+        pattern={pattern}
+        label={`Calls made by ${call.fn.name}`}
+      />
+      <Limit data={data} />
+    </>
+  );
+}
+
+/** Of one thread: calls of several are not nested. */
+function InTime({ data, filter, pattern }: Props) {
+  const busiest = useMemo(() => {
+    const sums = new Map<number, number>();
+    const { thread, self, ns } = data.raw.call_sums;
+    thread.forEach((t, i) => sums.set(t, (sums.get(t) ?? 0) + self[i] * ns[i]));
+    return [...sums.entries()].sort((a, b) => b[1] - a[1])[0]?.[0] ?? 0;
+  }, [data]);
+  const tid = filter.tid || busiest;
+  const root = useMemo(() => {
+    const to = Math.min(filter.range.to, data.durationNs);
+    return nesting(data, tid, { from: filter.range.from, to });
+  }, [data, filter, tid]);
+  return (
+    <>
+      <p class="dim">
+        {data.threadName(tid)}
+        {filter.tid ? "" : ", the thread with the most time in traced calls"}. Gaps are times
+        without a traced call.
       </p>
-      <Table
-        caption="Calls by function"
-        rows={functions}
-        sort={2}
-        name={(f) => f.function}
-        columns={[
-          { title: "function", cell: name, value: (f) => f.function ?? "" },
-          { title: "calls", number: true, cell: (f) => count(f.calls), value: (f) => f.calls },
-          {
-            title: "self",
-            number: true,
-            cell: (f) => duration(f.self_ns),
-            value: (f) => f.self_ns,
-          },
-          {
-            title: "total",
-            number: true,
-            cell: (f) => duration(f.total_ns),
-            value: (f) => f.total_ns,
-          },
-          {
-            title: "mean",
-            number: true,
-            cell: (f) => (f.mean_ns === undefined ? "" : duration(f.mean_ns)),
-            value: (f) => f.mean_ns ?? 0,
-          },
-          {
-            title: "longest",
-            number: true,
-            cell: (f) => duration(f.worst_ns),
-            value: (f) => f.worst_ns,
-          },
-          { title: "durations", cell: (f) => <Histogram buckets={dense(f.histogram ?? [])} /> },
-          { title: "place", cell: (f) => place(f.file ?? "", f.line ?? 0, f.module ?? "") },
-        ]}
+      <Flame
+        data={data}
+        root={root}
+        up={false}
+        amount={duration}
+        pattern={pattern}
+        label="Traced calls in the order of time"
       />
-      <Table
-        caption="The slowest calls"
-        rows={slowest}
-        name={(f) => f.function}
-        columns={[
-          {
-            title: "took",
-            number: true,
-            cell: (c) => duration(c.took_ns) + (c.open ? " or more" : ""),
-            value: (c) => c.took_ns,
-          },
-          { title: "function", cell: name, value: (c) => c.function ?? "" },
-          {
-            title: "began",
-            number: true,
-            cell: (c) => `${seconds(c.start_ns, 1e3)} s`,
-            value: (c) => c.start_ns,
-          },
-          { title: "thread", cell: (c) => data.threadName(c.tid), value: (c) => c.tid },
-        ]}
-      />
+      <Limit data={data} />
     </>
   );
 }

@@ -126,6 +126,39 @@ const checks = {
     await page.click('button:text-is("Zoom out")');
   },
 
+  /** Traced calls: the report's list of slowest calls has all of them. */
+  async nesting(page) {
+    const all = report.trace.slowest.sort((a, b) => a.start_ns - b.start_ns);
+    equal(all.length, report.trace.calls, "calls in the report");
+    await tab(page, "calls");
+    const shown = await rows(page);
+    equal(
+      shown.map((r) => [r.name, number(r.cells[1])]),
+      report.trace.functions.map((f) => [f.function, f.calls]),
+      "calls by function",
+    );
+    await callsInRange(page, all);
+    await page.click('button:text-is("Select all")');
+    for (const tid of new Set(all.map((c) => c.tid))) {
+      await page.selectOption(".filters select >> nth=0", String(tid));
+      await press(page, "Form", "Functions");
+      await sumsOfCalls(
+        page,
+        all.filter((c) => c.tid === tid),
+        `thread ${tid}`,
+      );
+    }
+    await page.selectOption(".filters select >> nth=0", "0");
+    await press(page, "Form", "Slowest calls");
+    equal((await rows(page)).length, all.length, "single calls");
+    const longest = all.reduce((a, b) => (b.took_ns > a.took_ns ? b : a));
+    await page.click("#panel .open >> nth=0");
+    await nestedCalls(page, longest, all);
+    await axe(page, "a slow call");
+    await press(page, "Form", "In order of time");
+    await page.locator("#panel .box").first().waitFor();
+  },
+
   /** A search narrows the table, marks the graph, and reports a wrong expression. */
   async search(page) {
     await tab(page, "cpu");
@@ -326,6 +359,53 @@ async function memoryFigures(page) {
         blocks.get(f.function)?.includes(f.peak.blocks),
         `blocks of ${f.function} at the peak: ${blocks.get(f.function)}, expected ${f.peak.blocks}`,
       );
+}
+
+/** The table is of calls that began in a range, whose end is where no call begins. */
+async function callsInRange(page, all) {
+  const gap = (i) => all[i + 1].start_ns - all[i].start_ns;
+  const widest = all.slice(0, -1).reduce((best, _, i) => (gap(i) > gap(best) ? i : best), 0);
+  const end = all[widest].start_ns + gap(widest) / 2;
+  const to = page.getByLabel("to", { exact: true });
+  await to.fill(String(end / 1e9));
+  await to.blur();
+  await sumsOfCalls(page, all.slice(0, widest + 1), "a range");
+}
+
+async function sumsOfCalls(page, calls, where) {
+  equal(number(await page.textContent("#call-count")), calls.length, `calls in ${where}`);
+  const counts = {};
+  for (const c of calls) counts[c.function] = (counts[c.function] ?? 0) + 1;
+  const shown = Object.fromEntries((await rows(page)).map((r) => [r.name, number(r.cells[1])]));
+  for (const name of Object.keys(counts))
+    equal(shown[name], counts[name], `calls of ${name} in ${where}`);
+  equal(Object.keys(shown).length, Object.keys(counts).length, `functions in ${where}`);
+}
+
+/** The graph of the call TOP has the calls inside it at their levels, unless they are too narrow. */
+async function nestedCalls(page, top, all) {
+  const parents = new Map(report.trace.nodes.map((n) => [n.node, n.parent]));
+  const depth = (node) => (node ? 1 + depth(parents.get(node)) : 0);
+  const end = top.start_ns + top.took_ns;
+  const width = await page.$eval("#panel .boxes", (e) => e.clientWidth);
+  const inside = all.filter(
+    (c) => c.tid === top.tid && c.start_ns >= top.start_ns && c.start_ns + c.took_ns <= end + 1,
+  );
+  const shown = await page.$$eval("#panel .box", (boxes) =>
+    boxes.map((b) => `${b.ariaLevel} ${b.ariaLabel.slice(0, b.ariaLabel.indexOf(","))}`),
+  );
+  const counts = (names) => names.reduce((sums, n) => ({ ...sums, [n]: (sums[n] ?? 0) + 1 }), {});
+  const keyOf = (c) => `${depth(c.node) - depth(top.node) + 1} ${c.function}`;
+  const pixels = (c) => (c.took_ns / top.took_ns) * width;
+  const least = counts(inside.filter((c) => pixels(c) > 2.01).map(keyOf));
+  const most = counts(inside.filter((c) => pixels(c) > 1.99).map(keyOf));
+  const found = counts(shown);
+  check(Object.keys(found).length > 1, `the graph has ${Object.keys(found)}`);
+  for (const key of new Set([...Object.keys(found), ...Object.keys(least)]))
+    check(
+      found[key] >= (least[key] ?? 0) && found[key] <= (most[key] ?? 0),
+      `boxes '${key}': ${found[key]}, expected ${least[key]} to ${most[key]}`,
+    );
 }
 
 /** The page of an answer: REPORT is what `sonde query --json` prints. */

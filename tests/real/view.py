@@ -147,6 +147,37 @@ def sensors():
     drive(page, told, "figures", "forms")
 
 
+def nested_calls():
+    """The slowest calls with what they called; a range and a thread restrict the figures."""
+    path = fresh()
+    record([compile_c("""
+        #include <pthread.h>
+        #include <unistd.h>
+        volatile int sink;
+        void inner(int n) { while (n-- > 0) sink = sink + n; }
+        void middle(int n) {
+          for (int i = 1; i < 6; i++) inner(n * i);
+        }
+        int recursive(int n) {
+          inner(1000 * n);
+          return n ? recursive(n - 1) : 0;
+        }
+        void *work(void *unused) {
+          for (int i = 1; i < 8; i++) middle(1000 * i);
+          recursive(4);
+          return unused;
+        }
+        int main() {
+          pthread_t thread;
+          pthread_create(&thread, 0, work, 0);
+          pthread_join(thread, 0);
+          usleep(2000);
+          work(0);
+        }""", "-g", "-pthread", "-finstrument-functions")], "--trace", "--no-waits", path=path)
+    page, told = page_of(path)
+    drive(page, told, "nesting", "forms", "sizes")
+
+
 def changes():
     """Two recordings: their totals are those of sonde diff."""
     other, page, told = fresh(), fresh(".html"), fresh(".json")
@@ -208,5 +239,5 @@ def built():
 
 
 built()
-run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, changes, of_an_answer, refusals,
+run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, changes, of_an_answer, refusals,
            without_display])

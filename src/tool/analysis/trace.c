@@ -183,6 +183,7 @@ static bool end_call(trace_pass_t *p, uint64_t time, bool open) {
                       .depth = t->nodes[c.node].depth,
                       .start_ns = reader_clock_ns(p->reader, c.start),
                       .took_ns = took,
+                      .self_ns = took - c.children_ns,
                       .open = open};
   add_slowest(t, p->filter->slowest, &one);
   if (p->filter->on_call && !p->filter->on_call(p->filter->on_call_context, &one))
@@ -253,6 +254,13 @@ int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
     qsort(out->slowest, out->slowest_count, sizeof *out->slowest, by_time);
   if (!good) trace_free(out);
   return good ? 0 : SONDE_ENOMEM;
+}
+
+bool trace_is_recursive(const trace_t *t, uint32_t node) {
+  uint32_t frame = t->nodes[node].frame;
+  for (uint32_t n = t->nodes[node].parent; n; n = t->nodes[n].parent)
+    if (t->nodes[n].frame == frame) return true;
+  return false;
 }
 
 void trace_free(trace_t *t) {

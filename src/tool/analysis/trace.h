@@ -42,7 +42,7 @@ typedef struct trace_node {
 typedef struct trace_call {
   uint32_t node, frame, stream, depth;
   double start_ns; /* since the start of the recording */
-  double took_ns;
+  double took_ns, self_ns;
   bool open; /* its thread's stream ended before it */
 } trace_span_t;
 
@@ -80,6 +80,10 @@ typedef struct trace {
 /* Reads the calls of READER into *OUT. 0 or SONDE_ENOMEM. */
 int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter);
 void trace_free(trace_t *trace);
+
+/* True if a caller of NODE has the same frame. Frames with one name but different addresses are
+ * copies of a function, which rarely call each other. */
+bool trace_is_recursive(const trace_t *trace, uint32_t node);
 
 /* The mean of the calls that returned. */
 static inline double trace_mean_ns(const trace_times_t *t) {

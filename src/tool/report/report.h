@@ -47,6 +47,7 @@ typedef struct report {
   bool top_given;                 /* in a summary, too */
   bool all;                       /* all rows; in trees branches below 1 %, too */
   trace_filter_t calls;           /* selects traced calls */
+  trace_t *trace;                 /* takes the call tree, which the JSON then lacks; NULL: none */
   const char *functions;          /* only traced functions that match; NULL: all */
   uint64_t least_bytes;           /* only traced functions with this much code; 0: all */
   unsigned columns;               /* of a line; names are shortened to fit. 0: full names */

@@ -26,6 +26,7 @@ static int read_events(timeline_t *t, report_t *report) {
   report->top = LIST_ROWS;
   report->measure = MEASURE_PEAK;
   report->window = &t->window;
+  page_calls_start(&t->calls, report);
   t->sections.report = report;
   t->sections.event = on_event;
   t->sections.event_context = &t->events;
@@ -42,13 +43,14 @@ int timeline_run(timeline_t *t, report_t *report, page_source_t *out) {
   int status = read_events(t, report);
   if (status < 0) return status;
   t->json = sections_json(&t->sections);
-  if (!t->json) return SONDE_ENOMEM;
+  if (!t->json || !page_calls_finish(&t->calls)) return SONDE_ENOMEM;
   drop_stacks(t->json);
   *out =
       (page_source_t){.report = report,
                       .sections = t->json,
                       .events = &t->events,
                       .blocks = &t->blocks,
+                      .calls = &t->calls,
                       .stalls = section_stall_groups(report, t->sections.states[SECTIONS_stalls])};
   return out->stalls ? 0 : SONDE_ENOMEM;
 }
@@ -58,4 +60,5 @@ void timeline_free(timeline_t *t) {
   if (t->sections.report) sections_free(&t->sections);
   page_events_free(&t->events);
   page_blocks_free(&t->blocks);
+  page_calls_free(&t->calls);
 }

@@ -14,6 +14,7 @@ typedef struct timeline {
   sections_t sections;
   page_events_t events;
   page_blocks_t blocks;
+  page_calls_t calls;
   replay_options_t window;
   json_object *json;
 } timeline_t;

@@ -326,7 +326,7 @@ static json_object *slowest_json(const trace_view_t *v) {
   json_object *list = json_new_array();
   for (size_t i = 0; i < v->trace.slowest_count; i++) {
     json_object *row = json_new_object();
-    report_function_json(trace_frame_name(v, v->trace.slowest[i].frame), row);
+    report_function_json(trace_frame_name(v->report, v->trace.slowest[i].frame), row);
     table_row_json(v->report, call_columns, &v->trace.slowest[i], row);
     json_append(list, row);
   }
@@ -344,6 +344,7 @@ static json_object *view_json(const trace_view_t *v) {
   json_add(o, "tracer", tracer);
   json_add(o, "run_time_patches", patched_json(r->reader));
   json_add(o, "functions", functions_json(v));
+  if (r->trace) return o;
   json_add(o, "nodes", nodes_json(v));
   json_add(o, "slowest", slowest_json(v));
   return o;
@@ -374,6 +375,10 @@ static json_object *make_json(const report_t *r, void *state) {
   trace_view_t v;
   if (trace_view_make(&v, r) < 0) return NULL;
   json_object *o = view_json(&v);
+  if (r->trace) {
+    *r->trace = v.trace;
+    v.trace = (trace_t){0};
+  }
   trace_view_free(&v);
   return o;
 }

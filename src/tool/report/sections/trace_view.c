@@ -11,17 +11,17 @@
 /* The slowest single calls with --all, which is about functions and the tree. */
 enum { SLOWEST_OF_ALL = 100 };
 
-const frame_name_t *trace_frame_name(const trace_view_t *v, uint32_t frame) {
+const frame_name_t *trace_frame_name(const report_t *r, uint32_t frame) {
   static const frame_name_t unknown = {.function = "[called before the recording]", .library = ""};
-  const record_frame_t *f = frame ? reader_frame(v->report->reader, frame) : NULL;
+  const record_frame_t *f = frame ? reader_frame(r->reader, frame) : NULL;
   if (!f) return &unknown;
   const frame_name_t *names;
-  int count = frame_names_of_frame(v->report->names, f, &names);
+  int count = frame_names_of_frame(r->names, f, &names);
   return &names[count - 1]; /* the function itself, without inlined ones */
 }
 
 const frame_name_t *trace_node_name(const trace_view_t *v, uint32_t node) {
-  return trace_frame_name(v, v->trace.nodes[node].frame);
+  return trace_frame_name(v->report, v->trace.nodes[node].frame);
 }
 
 /* ---- order of the tree ----------------------------------------------------------------------- */
@@ -83,15 +83,6 @@ static int by_total(const void *left, const void *right) {
   return by_self(left, right);
 }
 
-/* True if a caller of NODE has the same frame. Frames with one name but different addresses are
- * copies of a function, which rarely call each other. */
-static bool is_recursive(const trace_t *t, uint32_t node) {
-  uint32_t frame = t->nodes[node].frame;
-  for (uint32_t n = t->nodes[node].parent; n; n = t->nodes[n].parent)
-    if (t->nodes[n].frame == frame) return true;
-  return false;
-}
-
 /* First sums by frame, then merges frames with equal names. */
 static bool sum_functions(trace_view_t *v) {
   const trace_t *t = &v->trace;
@@ -115,7 +106,7 @@ static bool sum_functions(trace_view_t *v) {
     }
     trace_function_t *function = &v->functions[*known - 1];
     trace_add_times(&function->times, &node->times);
-    if (is_recursive(t, n)) continue;
+    if (trace_is_recursive(t, n)) continue;
     function->total_ns += node->times.total_ns;
     function->wait_ns += node->times.wait_ns;
   }
@@ -177,7 +168,7 @@ static int run(trace_view_t *v) {
   function_filter_t wanted = {r, r->least_bytes ? function_sizes_new(r->reader) : NULL};
   if (r->least_bytes && !wanted.sizes) return SONDE_ENOMEM;
   trace_filter_t filter = r->calls;
-  filter.slowest = r->all ? SLOWEST_OF_ALL : r->top;
+  if (!filter.slowest) filter.slowest = r->all ? SLOWEST_OF_ALL : r->top;
   filter.context = &wanted;
   filter.can_block = can_block;
   if (r->functions || r->least_bytes) filter.accept = accepts;

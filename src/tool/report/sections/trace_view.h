@@ -33,6 +33,6 @@ void trace_view_free(trace_view_t *view);
 
 /* The function of a node, of a frame. */
 const frame_name_t *trace_node_name(const trace_view_t *view, uint32_t node);
-const frame_name_t *trace_frame_name(const trace_view_t *view, uint32_t frame);
+const frame_name_t *trace_frame_name(const report_t *report, uint32_t frame);
 
 #endif

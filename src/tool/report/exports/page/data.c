@@ -10,6 +10,7 @@
 
 #include "base/terminal.h"
 #include "report/json.h"
+#include "report/sections/trace_view.h"
 
 /* Cells between two steps of the progress bar. */
 enum { PROGRESS_CELLS = 8192 };
@@ -95,10 +96,14 @@ static int64_t row_thread(writer_t *w, const void *rows, size_t i) {
   return row_at(rows, i)->thread;
 }
 
-/* Of blocks the thread is a stream. */
-static int64_t row_stream(writer_t *w, const void *rows, size_t i) {
-  const record_thread_t *t = reader_thread(w->source->report->reader, row_at(rows, i)->thread);
+static int64_t tid_of_stream(const writer_t *w, uint32_t stream) {
+  const record_thread_t *t = reader_thread(w->source->report->reader, stream);
   return t ? t->tid : 0;
+}
+
+/* Of blocks and traced calls the thread is a stream. */
+static int64_t row_stream(writer_t *w, const void *rows, size_t i) {
+  return tid_of_stream(w, row_at(rows, i)->thread);
 }
 
 static int64_t row_kind(writer_t *w, const void *rows, size_t i) {
@@ -267,6 +272,82 @@ static void put_curve(writer_t *w, const page_blocks_t *b) {
   page_put(w->out, "]}");
 }
 
+/* ---- traced calls ------------------------------------------------------------------------- */
+
+/* Node 0 is the caller of all calls that no traced call made. */
+static const trace_node_t *node_at(const void *calls, size_t i) {
+  return &((const page_calls_t *)calls)->trace.nodes[i];
+}
+
+static int64_t node_parent(writer_t *w, const void *calls, size_t i) {
+  (void)w;
+  return node_at(calls, i)->parent;
+}
+
+static int64_t node_frame(writer_t *w, const void *calls, size_t i) {
+  return i ? page_function(&w->names, trace_frame_name(w->source->report, node_at(calls, i)->frame))
+           : 0;
+}
+
+static int64_t node_recursive(writer_t *w, const void *calls, size_t i) {
+  (void)w;
+  return trace_is_recursive(&((const page_calls_t *)calls)->trace, (uint32_t)i);
+}
+
+static const trace_span_t *span_at(const void *calls, size_t i) {
+  return &((const page_calls_t *)calls)->trace.slowest[i];
+}
+
+static int64_t span_start(const void *calls, size_t i) {
+  return (int64_t)(span_at(calls, i)->start_ns + 0.5);
+}
+
+static int64_t span_from(writer_t *w, const void *calls, size_t i) {
+  (void)w;
+  return span_start(calls, i) - (i ? span_start(calls, i - 1) : 0);
+}
+
+static int64_t span_length(writer_t *w, const void *calls, size_t i) {
+  (void)w;
+  return (int64_t)(span_at(calls, i)->took_ns + 0.5);
+}
+
+static int64_t span_thread(writer_t *w, const void *calls, size_t i) {
+  return tid_of_stream(w, span_at(calls, i)->stream);
+}
+
+static int64_t span_node(writer_t *w, const void *calls, size_t i) {
+  (void)w;
+  return span_at(calls, i)->node;
+}
+
+static int64_t span_open(writer_t *w, const void *calls, size_t i) {
+  (void)w;
+  return span_at(calls, i)->open;
+}
+
+static void put_calls(writer_t *w, const page_calls_t *c) {
+  const trace_t *t = &c->trace;
+  page_put(w->out, ",\"call_nodes\":{");
+  put_column(w, "parent", t->node_count, node_parent, c);
+  next_column(w, "frame", t->node_count, node_frame, c);
+  next_column(w, "recursive", t->node_count, node_recursive, c);
+  page_put(w->out, "},\"spans\":{\"unit_ns\":1,");
+  put_column(w, "from", t->slowest_count, span_from, c);
+  next_column(w, "length", t->slowest_count, span_length, c);
+  next_column(w, "thread", t->slowest_count, span_thread, c);
+  next_column(w, "node", t->slowest_count, span_node, c);
+  next_column(w, "open", t->slowest_count, span_open, c);
+  page_put(w->out, "}");
+  begin_rows(w, "call_sums", &c->rows);
+  next_column(w, "thread", c->rows.count, row_stream, &c->rows);
+  next_column(w, "node", c->rows.count, row_place, &c->rows);
+  next_column(w, "self", c->rows.count, row_kind, &c->rows);
+  next_column(w, "calls", c->rows.count, row_count, &c->rows);
+  next_column(w, "ns", c->rows.count, row_amount, &c->rows);
+  page_put(w->out, "}");
+}
+
 /* ---- marks, threads, stalls --------------------------------------------------------------- */
 
 static int64_t mark_time(writer_t *w, const void *marks, size_t i) {
@@ -343,10 +424,13 @@ static void put_stall_stacks(writer_t *w, const stall_groups_t *groups) {
 /* The cells of the large tables. */
 static uint64_t count_cells(const page_source_t *s) {
   enum { SAMPLE_COLUMNS = 4, WAIT_COLUMNS = 6, QUEUED_COLUMNS = 5, BLOCK_COLUMNS = 7, TOTALS = 8 };
+  enum { NODE_COLUMNS = 3, SPAN_COLUMNS = 5, CALL_COLUMNS = 6 };
   const page_events_t *e = s->events;
+  const page_calls_t *c = s->calls;
   return SAMPLE_COLUMNS * e->samples.count + WAIT_COLUMNS * e->waits.count +
          QUEUED_COLUMNS * e->queued.count + BLOCK_COLUMNS * s->blocks->rows.count +
-         TOTALS * s->report->replay->stack_count;
+         NODE_COLUMNS * c->trace.node_count + SPAN_COLUMNS * c->trace.slowest_count +
+         CALL_COLUMNS * c->rows.count + TOTALS * s->report->replay->stack_count;
 }
 
 bool page_data_write(const page_source_t *s, page_stream_t *out) {
@@ -362,6 +446,7 @@ bool page_data_write(const page_source_t *s, page_stream_t *out) {
   put_blocks(&w, &s->blocks->rows);
   put_totals(&w);
   put_curve(&w, s->blocks);
+  put_calls(&w, s->calls);
   put_marks(&w, "marks", &s->events->marks);
   put_marks(&w, "calls", &s->events->calls);
   put_threads(&w);

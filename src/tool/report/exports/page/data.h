@@ -6,6 +6,7 @@
 #define SONDE_REPORT_EXPORTS_PAGE_DATA_H
 
 #include "report/exports/page/blocks.h"
+#include "report/exports/page/calls.h"
 #include "report/exports/page/events.h"
 #include "report/exports/page/names.h"
 #include "report/sections/stall_groups.h"
@@ -16,6 +17,7 @@ typedef struct page_source {
   json_object *sections; /* as `sonde report --json` prints */
   const page_events_t *events;
   const page_blocks_t *blocks;
+  const page_calls_t *calls;
   const stall_groups_t *stalls;
 } page_source_t;
 

@@ -77,6 +77,10 @@ static uint32_t frame_of(page_names_t *n, const frame_name_t *name, bool is_mark
   return add_frame(n, &frame);
 }
 
+uint32_t page_function(page_names_t *n, const frame_name_t *name) {
+  return frame_of(n, name, false);
+}
+
 /* ---- stacks ------------------------------------------------------------------------------- */
 
 static uint64_t hash_of_node(const void *names, size_t i) {
