@@ -13,6 +13,7 @@ import { CpuView } from "./view_cpu";
 import { CrashView } from "./view_crash";
 import { DiffView } from "./view_diff";
 import { MemoryView } from "./view_memory";
+import { SourcePlace, SourceView } from "./view_source";
 import { StallsView } from "./view_stalls";
 import { UsageView } from "./view_usage";
 import { WaitsView } from "./view_waits";
@@ -26,6 +27,7 @@ const TITLES = {
   stalls: "Stalls",
   calls: "Calls",
   audit: "Audit",
+  source: "Source",
   resources: "Resources",
 } as const;
 type View = keyof typeof TITLES;
@@ -41,6 +43,7 @@ function viewsOf(data: Data, old: Data | undefined): View[] {
     waits: raw.waits.from.length > 0,
     stalls: (report.stalls?.stalls?.length ?? 0) > 0,
     calls: (report.trace?.calls ?? 0) > 0,
+    source: data.sources.size > 0,
     audit: (report.audit?.findings?.length ?? 0) > 0,
   };
   return (Object.keys(TITLES) as View[]).filter((v) => has[v]);
@@ -68,7 +71,13 @@ export function App({ data, old, facts, licences }: Props) {
   );
   const compiled = useMemo(() => (search ? compile(search) : undefined), [search]);
   const filter: Filter = useMemo(() => ({ range, tid, library }), [range, tid, library]);
-  const shared: ViewProps = { data, pattern: compiled ?? null, ownOnly, onSearch: setSearch };
+  const [place, setPlace] = useState<SourcePlace | null>(null);
+  const onSource = (file: number, line: number) => {
+    setPlace({ file, line });
+    setView("source");
+  };
+  const pattern = compiled ?? null;
+  const shared: ViewProps = { data, pattern, ownOnly, onSearch: setSearch, onSource };
 
   const onTabKey = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
@@ -161,7 +170,10 @@ export function App({ data, old, facts, licences }: Props) {
                   aria-selected={v === view}
                   aria-controls="panel"
                   tabIndex={v === view ? 0 : -1}
-                  onClick={() => setView(v)}
+                  onClick={() => {
+                    setPlace(null);
+                    setView(v);
+                  }}
                 >
                   {TITLES[v]}
                 </button>
@@ -175,6 +187,7 @@ export function App({ data, old, facts, licences }: Props) {
               {view === "waits" && <WaitsView {...shared} filter={filter} />}
               {view === "stalls" && <StallsView {...shared} filter={filter} />}
               {view === "calls" && <CallsView {...shared} filter={filter} />}
+              {view === "source" && <SourceView {...shared} filter={filter} place={place} />}
               {view === "audit" && <AuditView {...shared} filter={filter} />}
               {view === "crash" && <CrashView {...shared} />}
             </section>

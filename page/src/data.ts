@@ -50,6 +50,7 @@ interface Raw {
     number[]
   >;
   stall_stacks: number[][];
+  sources?: { files: { file: number; changed?: boolean; parts: [number, string][] }[] };
 }
 
 export const OWN = 1;
@@ -63,6 +64,7 @@ export interface Fn {
   name: string;
   library: string;
   file: string;
+  fileText: number; // the number of its name
   line: number;
   own: boolean;
   system: boolean;
@@ -71,6 +73,13 @@ export interface Fn {
 export interface Thread {
   tid: number;
   name: string;
+}
+
+/** The text of a source file, or of parts of it. */
+export interface Source {
+  file: string;
+  changed: boolean; // after the recording began
+  lines: { number: number; text: string }[];
 }
 
 /** The times of a table: the start and the end of each row; the end of a block may be Infinity. */
@@ -148,6 +157,8 @@ export class Data {
   readonly sampleNs: number;
   readonly heap: Point[];
   readonly rss: Point[];
+  /** By the number of the file's name. */
+  readonly sources = new Map<number, Source>();
 
   constructor(raw: Raw) {
     if (raw.version !== 1) throw new Error(`data of version ${raw.version} are unknown`);
@@ -170,6 +181,7 @@ export class Data {
     this.durationNs = this.findDuration();
     this.threads = this.findThreads();
     this.sampleNs = this.findSampleNs();
+    this.findSources();
   }
 
   text(i: number): string {
@@ -193,6 +205,7 @@ export class Data {
           name: this.text(frames.function[i]),
           library: this.text(frames.library[i]),
           file: this.text(frames.file[i]),
+          fileText: frames.file[i],
           line: frames.line[i],
           own: (frames.flags[i] & OWN) !== 0,
           system: (frames.flags[i] & SYSTEM) !== 0,
@@ -201,6 +214,16 @@ export class Data {
       result[i] = id;
     }
     return result;
+  }
+
+  private findSources() {
+    for (const { file, changed, parts } of this.raw.sources?.files ?? []) {
+      const lines = parts.flatMap(([first, text]) =>
+        text.split("\n").map((line, i) => ({ number: first + i, text: line })),
+      );
+      if (lines.length)
+        this.sources.set(file, { file: this.text(file), changed: changed === true, lines });
+    }
   }
 
   private heapPoints(): Point[] {

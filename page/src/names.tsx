@@ -9,6 +9,8 @@ export interface ViewProps {
   pattern: RegExp | null;
   ownOnly: boolean;
   onSearch: (text: string) => void;
+  /** Shows a line of the file with this name. */
+  onSource: (file: number, line: number) => void;
 }
 
 export function exactly(name: string): string {
@@ -29,11 +31,19 @@ export function FunctionName({ fn, onSearch }: { fn: Fn; onSearch?: (text: strin
   );
 }
 
-export function Place({ fn }: { fn: Fn }) {
-  return (
+type PlaceProps = Partial<Pick<ViewProps, "data" | "onSource">> & { fn: Fn };
+
+export function Place({ fn, data, onSource }: PlaceProps) {
+  const text = (
     <span class="place" title={fn.file ? `${fn.file}:${fn.line}` : fn.library}>
       {place(fn.file, fn.line, fn.library)}
     </span>
+  );
+  if (!data?.sources.has(fn.fileText)) return text;
+  return (
+    <button type="button" class="link" onClick={() => onSource?.(fn.fileText, fn.line)}>
+      {text}
+    </button>
   );
 }
 

@@ -108,7 +108,11 @@ export function CallsView(props: Props) {
               cell: (s) => duration(s.totalNs),
               value: (s) => s.totalNs,
             },
-            { title: "place", cell: (s) => <Place fn={s.fn} />, value: (s) => s.fn.file },
+            {
+              title: "place",
+              cell: (s) => <Place {...props} fn={s.fn} />,
+              value: (s) => s.fn.file,
+            },
           ]}
         />
       )}
@@ -193,7 +197,7 @@ function Slowest(props: Props) {
           value: (c) => c.from,
         },
         { title: "thread", cell: (c) => data.threadName(c.tid), value: (c) => c.tid },
-        { title: "place", cell: (c) => <Place fn={c.fn} />, value: (c) => c.fn.file },
+        { title: "place", cell: (c) => <Place {...props} fn={c.fn} />, value: (c) => c.fn.file },
       ]}
     />
   );

@@ -73,7 +73,11 @@ export function CpuView(props: ViewProps & { filter: Filter }) {
               cell: (r) => count(r.total),
               value: (r) => r.total,
             },
-            { title: "place", cell: (r) => <Place fn={r.fn} />, value: (r) => r.fn.file },
+            {
+              title: "place",
+              cell: (r) => <Place {...props} fn={r.fn} />,
+              value: (r) => r.fn.file,
+            },
           ]}
         />
       ) : form === "time" ? (

@@ -106,7 +106,11 @@ export function MemoryView(props: ViewProps & { filter: Filter; moment: number }
             },
             { title: "blocks", number: true, cell: (r) => count(r.blocks), value: (r) => r.blocks },
             { title: "stacks", number: true, cell: (r) => count(r.stacks), value: (r) => r.stacks },
-            { title: "place", cell: (r) => <Place fn={r.fn} />, value: (r) => r.fn.file },
+            {
+              title: "place",
+              cell: (r) => <Place {...props} fn={r.fn} />,
+              value: (r) => r.fn.file,
+            },
           ]}
         />
       ) : (

@@ -159,6 +159,44 @@ const checks = {
     await page.locator("#panel .box").first().waitFor();
   },
 
+  /** The source text, and the samples by line: those of the report's stacks. */
+  async sources(page) {
+    const file = report.sample.stacks
+      .flatMap((s) => s.frames)
+      .find((f) => f.function === "main").file;
+    const text = readFileSync(file, "utf8").split("\n").slice(0, -1);
+    await tab(page, "cpu");
+    await page.click('#panel tr:has(.name[title="hot"]) button:has(.place)');
+    equal(
+      await page.getAttribute("#tab-source", "aria-selected"),
+      "true",
+      "a place opens its source",
+    );
+    await page.selectOption("#source-file", { label: await optionOf(page, file) });
+    const shown = await page.$$eval("#panel tr[data-line]", (all) =>
+      all.map((row) => ({ ...row.dataset, text: row.querySelector("code").textContent })),
+    );
+    equal(
+      shown.map((row) => row.text),
+      text,
+      "the text",
+    );
+    const expected = samplesByLine(file);
+    check(expected.size > 2, `lines with samples: ${[...expected.keys()]}`);
+    for (const row of shown) {
+      const { self, total } = expected.get(Number(row.line)) ?? {};
+      equal(
+        [Number(row.self ?? 0), Number(row.total ?? 0)],
+        [self ?? 0, total ?? 0],
+        `line ${row.line}`,
+      );
+    }
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      await axe(page, `source, ${colorScheme}`);
+    }
+  },
+
   /** A search narrows the table, marks the graph, and reports a wrong expression. */
   async search(page) {
     await tab(page, "cpu");
@@ -380,6 +418,26 @@ async function sumsOfCalls(page, calls, where) {
   for (const name of Object.keys(counts))
     equal(shown[name], counts[name], `calls of ${name} in ${where}`);
   equal(Object.keys(shown).length, Object.keys(counts).length, `functions in ${where}`);
+}
+
+async function optionOf(page, file) {
+  const all = await page.$$eval("#source-file option", (o) => o.map((e) => e.textContent));
+  return all.find((text) => text.endsWith(file));
+}
+
+/** Samples of a file by line; a line counts once in a stack. */
+function samplesByLine(file) {
+  const sums = new Map();
+  for (const { frames, samples } of report.sample.stacks) {
+    const lines = new Set(frames.filter((f) => f.file === file).map((f) => f.line));
+    for (const line of lines) {
+      const sum = sums.get(line) ?? { self: 0, total: 0 };
+      sum.total += samples;
+      if (frames[0].file === file && frames[0].line === line) sum.self += samples;
+      sums.set(line, sum);
+    }
+  }
+  return sums;
 }
 
 /** The graph of the call TOP has the calls inside it at their levels, unless they are too narrow. */

@@ -3,7 +3,9 @@
 """sonde view: the page of real recordings, driven in headless Chromium (page/test/browser.mjs). Its figures are
 those of `sonde report --json`."""
 import atexit
+import base64
 import functools
+import gzip
 import json
 import os
 import pathlib
@@ -53,6 +55,12 @@ def drive(page, told, *checks):
     check(answer, "the driver ended")
     for failure in json.loads(answer or "[]"):
         check(False, failure)
+
+
+def data_of(page):
+    """The data of a page, as src/tool/report/exports/page/data.c writes them."""
+    packed = re.search(r'id="data"[^>]*>([^<]*)<', pathlib.Path(page).read_text())[1]
+    return json.loads(gzip.decompress(base64.b64decode(packed)))
 
 
 @functools.cache
@@ -178,6 +186,38 @@ def nested_calls():
     drive(page, told, "nesting", "forms", "sizes")
 
 
+def sources():
+    """The page has the text of the lines; without the file, or with --no-source, it has no view of sources."""
+    source, path, page = fresh(".c"), fresh(), fresh(".html")
+    pathlib.Path(source).write_text(f"""/* {HOSTILE} */
+        volatile long sum;
+        __attribute__((noinline)) void hot(long n) {{
+          for (long i = 0; i < n; i++)
+            sum += i;
+        }}
+        int main() {{
+          hot(20000000);
+          hot(60000000);
+        }}
+""")
+    program = fresh(".program")
+    subprocess.run(["gcc", "-g", "-O0", source, "-o", program], check=True)
+    record([program], "--sample=999", path=path)
+    drive(*page_of(path), "sources", "forms", "sizes")
+    kept = pathlib.Path(source).read_text()
+    sonde("view", path, "-o", page, "--no-source")
+    check("sources" not in data_of(page), "--no-source leaves no text")
+    os.remove(source)
+    os.mkfifo(source)
+    sonde("view", path, "-o", page)
+    check(not data_of(page)["sources"]["files"], "a FIFO is not read")
+    os.remove(source)
+    pathlib.Path(source).write_text(kept)
+    os.utime(source, (2**32, 2**32))
+    sonde("view", path, "-o", page)
+    check([f.get("changed") for f in data_of(page)["sources"]["files"]] == [True], "a changed file is marked")
+
+
 def changes():
     """Two recordings: their totals are those of sonde diff."""
     other, page, told = fresh(), fresh(".html"), fresh(".json")
@@ -239,5 +279,5 @@ def built():
 
 
 built()
-run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, changes, of_an_answer, refusals,
+run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
            without_display])

@@ -19,7 +19,7 @@
 #include "cli/verbs.h"
 #include "report/exports/page/document.h"
 
-enum { KEY_PROGRAM = CLI_LONG_ONLY, KEY_WITH };
+enum { KEY_PROGRAM = CLI_LONG_ONLY, KEY_WITH, KEY_NO_SOURCE };
 
 static const cli_option_t options[] = {
     {'o', "output", "FILE", "only write the page to FILE; do not open it"},
@@ -27,6 +27,7 @@ static const cli_option_t options[] = {
      "show the recording in this viewer. firefox is profiler.firefox.com and speedscope is "
      "speedscope.app: the browser loads the file from this machine, until Ctrl-C. heaptrack and "
      "kcachegrind are started. With -o the file is kept as FILE"},
+    {KEY_NO_SOURCE, "no-source", NULL, "leave the source text out of the page"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "show"),
     CLI_GROUP("names"),
     NAMING_FILE_OPTIONS,
@@ -52,6 +53,7 @@ typedef struct request {
   const char *output; /* of -o; NULL: a temporary file, which is opened */
   naming_t naming;
   uint32_t program;
+  bool no_source;
   const viewer_t *viewer; /* of --with, or NULL */
   const char *paths[2];   /* the recording, and the one to compare with or NULL */
   report_t reports[2];
@@ -74,6 +76,7 @@ static int make_page(request_t *q, const char *path) {
     if (timeline_run(&q->timelines[i], &q->reports[i], &sources[i]) < 0)
       return message_fail("out of memory");
   }
+  sources[0].has_sources = !q->no_source;
   FILE *out = output_open_stream(&output, path, !q->output, 0600);
   if (!out) return CLI_FAILED;
   int status = page_write(&sources[0], q->paths[1] ? &sources[1] : NULL, out) < 0
@@ -151,6 +154,7 @@ int verb_view(int argc, char **argv) {
                            "the viewers are firefox, speedscope, heaptrack and "
                            "kcachegrind, not '%s'",
                            parser.value);
+    case KEY_NO_SOURCE: request.no_source = true; break;
     case KEY_PROGRAM:
       if (!recording_program(parser.value, &request.program))
         return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);

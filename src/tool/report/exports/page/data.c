@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/terminal.h"
+#include "report/exports/page/sources.h"
 #include "report/json.h"
 #include "report/sections/trace_view.h"
 
@@ -452,6 +453,10 @@ bool page_data_write(const page_source_t *s, page_stream_t *out) {
   put_threads(&w);
   put_stall_stacks(&w, s->stalls);
   page_put(out, ",");
+  if (s->has_sources) {
+    page_sources_write(&w.names, reader_header(s->report->reader)->start_realtime_ns, out);
+    page_put(out, ",");
+  }
   page_names_write(&w.names, out);
   page_put(out, "}");
   terminal_progress_end(&w.progress);

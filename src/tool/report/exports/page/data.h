@@ -19,6 +19,7 @@ typedef struct page_source {
   const page_blocks_t *blocks;
   const page_calls_t *calls;
   const stall_groups_t *stalls;
+  bool has_sources; /* the page contains source text */
 } page_source_t;
 
 /* Writes the data to OUT. False: out of memory. */
