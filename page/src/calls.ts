@@ -64,7 +64,8 @@ export function longestCalls(data: Data, filter: Filter): Call[] {
   const found: Call[] = [];
   for (let i = 0; i < data.spans.from.length; i++) {
     const one = call(data, i);
-    if (one.from >= filter.range.to || one.to < filter.range.from) continue;
+    if (one.from >= filter.range.to) continue;
+    if (one.from < filter.range.from && one.to <= filter.range.from) continue;
     if (filter.tid && one.tid !== filter.tid) continue;
     if (!filter.library || one.fn.library === filter.library) found.push(one);
   }

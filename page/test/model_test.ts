@@ -4,10 +4,12 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { gzipSync } from "node:zlib";
+import { callersOf, callSums, longestCalls, nesting } from "../src/calls";
 import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
 import { bytes, duration, percent, shortName } from "../src/format";
 import { spreadQueued } from "../src/lanes";
+import { fileSums } from "../src/lines";
 import {
   byOwner,
   compile,
@@ -94,6 +96,25 @@ function recording(): Data {
     heap: { unit_ns: 1000, points: [1000, 300, 300, 4000, 600, 300] },
     marks: { ns: [], thread: [], name: [] },
     calls: { ns: [], thread: [], name: [] },
+    /* main calls work twice, and the second work calls sort; idle is called by nothing that was traced. */
+    call_nodes: { parent: [0, 0, 1, 2, 0], frame: [0, 1, 2, 3, 4], recursive: [0, 0, 0, 0, 0] },
+    spans: {
+      unit_ns: 1,
+      from: [1e6, 1e6, 2e6, 1e6, 5e6],
+      length: [8e6, 1e6, 4e6, 2e6, 5e5],
+      thread: [7, 7, 7, 7, 7],
+      node: [1, 2, 2, 3, 4],
+      open: [1, 0, 0, 0, 0],
+    },
+    call_sums: {
+      unit_ns: 1e6,
+      from: [1, 0, 0, 0, 2, 0, 1, 0, 5, 0],
+      thread: [7, 7, 7, 7, 7, 7, 7, 7, 8, 8],
+      node: [1, 1, 2, 2, 2, 2, 3, 3, 4, 4],
+      self: [0, 1, 0, 1, 0, 1, 0, 1, 0, 1],
+      calls: [1, 0, 1, 0, 1, 0, 1, 0, 1, 0],
+      ns: [8e6, 3e6, 1e6, 1e6, 4e6, 2e6, 2e6, 2e6, 5e5, 5e5],
+    },
     stall_stacks: [],
   });
 }
@@ -284,4 +305,84 @@ test("time in the queue for a CPU is where the thread was not seen", () => {
   const more = lane();
   spreadQueued(more, 0, 10, 0, 80, 60);
   assert.ok(Math.abs(sum(more) - 6) < 1e-6, String(more.queued));
+});
+
+test("calls that began in a range, by function", () => {
+  const data = recording();
+  const sums = (filter: Filter) =>
+    callSums(data, filter).map((s) => [s.fn.name, s.calls, s.selfNs, s.totalNs]);
+  assert.deepEqual(sums(all), [
+    ["main", 1, 3e6, 8e6],
+    ["work", 2, 3e6, 5e6],
+    ["idle", 1, 5e5, 5e5],
+    ["sort", 1, 2e6, 2e6],
+  ]);
+  assert.deepEqual(sums({ ...all, range: { from: 2e6, to: 4.5e6 } }), [
+    ["work", 1, 2e6, 4e6],
+    ["sort", 1, 2e6, 2e6],
+  ]);
+  assert.deepEqual(sums({ ...all, tid: 8 }), [["idle", 1, 5e5, 5e5]]);
+  assert.deepEqual(sums({ ...all, library: "libc.so.6" }), [["sort", 1, 2e6, 2e6]]);
+});
+
+test("the longest calls of a range, their callers and what they called", () => {
+  const data = recording();
+  const calls = longestCalls(data, { ...all, range: { from: 3e6, to: 7e6 } });
+  assert.deepEqual(
+    calls.map((c) => [c.fn.name, c.from, c.to, c.open]),
+    [
+      ["main", 1e6, 9e6, true],
+      ["work", 4e6, 8e6, false],
+      ["sort", 5e6, 7e6, false],
+    ],
+  );
+  assert.deepEqual(
+    callersOf(data, calls[2]).map((fn) => fn.name),
+    ["work", "main"],
+  );
+  const [main] = nesting(data, 7, calls[0], calls[0]).children;
+  assert.equal(main.weight, 8e6);
+  assert.deepEqual(
+    main.children.map((c) => [c.fn!.name, c.at, c.weight]),
+    [
+      ["work", 1e6, 1e6],
+      ["work", 3e6, 4e6],
+    ],
+  );
+  assert.deepEqual(
+    main.children[1].children.map((c) => [c.fn!.name, c.at, c.weight]),
+    [["sort", 1e6, 2e6]],
+  );
+});
+
+test("a range cuts the calls of the time line", () => {
+  const root = nesting(recording(), 7, { from: 5e6, to: 20e6 });
+  assert.equal(root.weight, 15e6);
+  assert.deepEqual(
+    root.children.map((c) => [c.fn!.name, c.at, c.weight]),
+    [
+      ["main", 0, 4e6],
+      ["idle", 5e6, 5e5],
+    ],
+  );
+  assert.deepEqual(
+    root.children[0].children.map((c) => [c.fn!.name, c.at, c.weight]),
+    [["work", 0, 3e6]],
+  );
+});
+
+test("weights by line", () => {
+  const data = recording();
+  const [file, ...others] = fileSums(data, cpuWeights(data, all));
+  assert.equal(others.length, 0);
+  assert.equal(file.total, 10);
+  assert.deepEqual(
+    [...file.lines].sort((a, b) => a[0] - b[0]),
+    [
+      [1, { self: 0, total: 10, inner: 0 }],
+      [2, { self: 1, total: 5, inner: 5 }],
+      [4, { self: 2, total: 2, inner: 2 }],
+      [9, { self: 3, total: 3, inner: 3 }],
+    ],
+  );
 });
