@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,13 +41,13 @@ typedef struct sources {
 
 static bool has_source_suffix(const char *path) {
   static const char *const suffixes[] = {
-      "c",   "h",    "cc",  "cpp", "cxx", "c++",   "hh", "hpp", "hxx", "inl", "ipp", "tcc",
-      "inc", "m",    "mm",  "rs",  "go",  "swift", "d",  "zig", "nim", "ml",  "hs",  "jl",
-      "f",   "f90",  "f95", "adb", "ads", "pas",   "s",  "asm", "py",  "pyx", "rb",  "js",
-      "mjs", "java", "ts",  "kt",  "cs",  "php",   "pl", "lua", "y",   "l",   "cu",  "scala"};
+      "C",   "H",    "S",   "c",   "h",   "cc",  "cpp", "cxx",   "c++", "hh",  "hpp", "hxx",  "inl",
+      "ipp", "tcc",  "inc", "m",   "mm",  "rs",  "go",  "swift", "d",   "zig", "nim", "ml",   "hs",
+      "jl",  "f",    "f90", "f95", "adb", "ads", "pas", "s",     "asm", "py",  "pyx", "rb",   "js",
+      "mjs", "java", "ts",  "kt",  "cs",  "php", "pl",  "lua",   "y",   "l",   "cu",  "scala"};
   const char *dot = strrchr(path, '.');
   for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
-    if (!strcasecmp(dot + 1, suffixes[i])) return true;
+    if (!strcmp(dot + 1, suffixes[i])) return true;
   return false;
 }
 
