@@ -14,9 +14,8 @@ struct frame_table frame_table;
 HIDDEN void (*frame_table_on_new)(uint32_t id, uint64_t pc, bool exact, uint16_t image);
 
 bool frame_table_init(void) {
-  return leveled_map((void **)&frame_table.level[0], FRAME_TABLE_BITS, sizeof(frame_slot_t),
-                     true) &&
-         leveled_map((void **)&frame_table.epoch_of_image, 15, sizeof(uint64_t), false);
+  return leveled_map((void **)&frame_table.level[0], FRAME_TABLE_BITS, sizeof(frame_slot_t)) &&
+         leveled_map((void **)&frame_table.epoch_of_image, 15, sizeof(uint64_t));
 }
 
 bool frame_table_image_is_mapped(uint16_t image, uint64_t pc, uint64_t epoch) {
@@ -49,7 +48,7 @@ static frame_slot_t *search(uint64_t pc_key, uint64_t pc, uint64_t epoch, uint32
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(FRAME_TABLE_BITS, level);
     frame_slot_t *slots =
-        leveled_map((void **)&frame_table.level[level], bits, sizeof(frame_slot_t), level == 0);
+        leveled_map((void **)&frame_table.level[level], bits, sizeof(frame_slot_t));
     if (!slots) return NULL;
     uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < FRAME_TABLE_BUCKET; i++) {

@@ -3,11 +3,11 @@
 
 #include "os/os.h"
 
-void *leveled_map(void **level, unsigned bits, size_t slot_bytes, bool populated) {
+void *leveled_map(void **level, unsigned bits, size_t slot_bytes) {
   void *have = load_acquire(level);
   if (have) return have;
   size_t size = slot_bytes << bits;
-  void *mine = populated ? os_map_populated(size) : os_map(size);
+  void *mine = os_map(size);
   if (!mine) return NULL;
   if (cas_acq_rel(level, &have, mine)) return mine;
   os_unmap(mine, size);

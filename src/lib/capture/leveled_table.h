@@ -61,10 +61,8 @@ static ALWAYS_INLINE bool leveled_locate(unsigned bits, uint32_t id, unsigned *l
 }
 
 /* Returns the memory of *LEVEL, 2^BITS slots of SLOT_BYTES. The first caller maps it; if several
- * threads map it at once, one succeeds and the others unmap theirs, so no thread waits. With
- * POPULATED all pages are present at once: entries are scattered over a level, and a page fault for
- * each one would cost more than computing the entry. Returns NULL when memory is exhausted.
- * Async-signal-safe. */
-void *leveled_map(void **level, unsigned bits, size_t slot_bytes, bool populated);
+ * threads map it at once, one succeeds and the others unmap theirs, so no thread waits. Returns
+ * NULL when memory is exhausted. Async-signal-safe. */
+void *leveled_map(void **level, unsigned bits, size_t slot_bytes);
 
 #endif

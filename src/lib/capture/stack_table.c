@@ -19,8 +19,7 @@ static uint32_t store_node(uint64_t *slot, uint32_t id, uint64_t word) {
 }
 
 bool stack_table_init(void) {
-  return leveled_map((void **)&stack_table.level[0], STACK_TABLE_BITS, sizeof(uint64_t), true) !=
-         NULL;
+  return leveled_map((void **)&stack_table.level[0], STACK_TABLE_BITS, sizeof(uint64_t)) != NULL;
 }
 
 #if defined(SONDE_DEBUG)
@@ -39,8 +38,7 @@ uint32_t stack_table_child_slow(uint32_t parent, uint32_t frame) {
   SONDE_ASSERT(node_is_valid(parent, frame));
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
-    uint64_t *slots =
-        leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t), level == 0);
+    uint64_t *slots = leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t));
     if (!slots) return STACK_TABLE_FULL;
     uint32_t bucket = (uint32_t)(hash >> (64 - bits));
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {

@@ -21,8 +21,6 @@
  * Returns NULL when memory is exhausted. A child of fork gets a copy. */
 void *os_map(size_t size);
 
-/* As os_map, with all pages allocated now. */
-void *os_map_populated(size_t size);
 void os_unmap(void *address, size_t size);
 
 /* Maps the regular file PATH, all of it, read-only and private, and keeps no descriptor open. A

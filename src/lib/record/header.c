@@ -9,8 +9,8 @@
 #define TICK_SHIFT     7
 #define TICK_SHIFT_MAX 12
 #define TICK_NS        128u
-/* An error of 50 ns in both readings is 1 in 5000 of this time. */
-#define CALIBRATE_NS 500000u
+/* An error of 50 ns in both readings is 1 in 1000 of this time. Later readings are better. */
+#define CALIBRATE_NS 100000u
 #define READINGS     5
 
 /* True if the kernel itself keeps time by the counter that user code reads. */

@@ -397,6 +397,7 @@ static int run(recorder_t *s, char **command_line) {
     result = report_not_run(s, command, error);
   } else {
     (void)output_commit(&s->output);
+    recording_refresh(&s->recording); /* more time has passed: the clocks are known better */
     if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
     leaks_at_exit_watch(&s->leaks);
     status = monitor(s);

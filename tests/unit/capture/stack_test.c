@@ -187,8 +187,7 @@ static void fill_slots(uint32_t parent, uint32_t frame, bool fill, uint64_t save
   uint64_t hash = leveled_hash((uint64_t)parent << 32 | frame);
   for (unsigned level = 0; level < LEVELED_MAX; level++) {
     unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
-    uint64_t *slots =
-        leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t), false);
+    uint64_t *slots = leveled_map((void **)&stack_table.level[level], bits, sizeof(uint64_t));
     assert_non_null(slots);
     for (uint32_t i = 0; i < STACK_TABLE_BUCKET; i++) {
       uint64_t *slot = &slots[(uint32_t)(hash >> (64 - bits)) ^ i];

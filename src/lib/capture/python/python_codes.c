@@ -44,7 +44,7 @@ bool python_codes_start(uint64_t code_type, uint64_t deallocator) {
   uint64_t dealloc = load_relaxed(place);
   uint16_t image = image_id_of_pc(code_type);
   if (!dealloc || !image || image_id_of_pc(dealloc) != image) return false;
-  if (!leveled_map((void **)&slots, SLOT_BITS, sizeof(slot_t), false)) return false;
+  if (!leveled_map((void **)&slots, SLOT_BITS, sizeof(slot_t))) return false;
   real_dealloc = (void (*)(void *))(uintptr_t)dealloc;
   store_release(place, deallocator);
   replaced = place;

@@ -42,7 +42,7 @@ static uint32_t cache_last;
 static uint32_t is_growing;
 
 bool python_merged_start(void) {
-  return leveled_map((void **)&caches[0], FIRST_BITS, sizeof(uint64_t), true) != NULL;
+  return leveled_map((void **)&caches[0], FIRST_BITS, sizeof(uint64_t)) != NULL;
 }
 
 /* The two places of a pair, in one cache line, and what the slots have of it. */
@@ -113,8 +113,7 @@ uint32_t python_merged_add(uint32_t native, uint32_t chain) {
   uint64_t pair = (uint64_t)native << 32 | chain;
   if (load_relaxed(&pair_count) >= PAIRS_MAX - 4096) return 0;
   uint32_t number = add_relaxed(&pair_count, 1u), id = MERGED_FIRST + number;
-  uint64_t *part =
-      leveled_map((void **)&parts[number >> PART_BITS], PART_BITS, sizeof(uint64_t), false);
+  uint64_t *part = leveled_map((void **)&parts[number >> PART_BITS], PART_BITS, sizeof(uint64_t));
   if (!part) return 0;
   uint32_t cache = load_acquire(&cache_last);
   place_t place = place_of(cache, load_relaxed(&caches[cache]), pair);

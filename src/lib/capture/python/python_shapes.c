@@ -30,7 +30,7 @@ bool python_shapes_start(uint64_t address, uint64_t bytes) {
   if (!kinds) kinds = os_map(FRAME_SLOTS);
   if (!python_shape_bits) python_shape_bits = os_map(SHAPE_BITS / 8);
   return kinds && python_shape_bits &&
-         leveled_map((void **)&python_shapes[0], STACK_TABLE_BITS, sizeof(uint32_t), false);
+         leveled_map((void **)&python_shapes[0], STACK_TABLE_BITS, sizeof(uint32_t));
 }
 
 /* A pc outside of the function may still be in a part that the compiler moved elsewhere. It gets
@@ -83,7 +83,7 @@ static uint32_t *place_of(uint32_t node) {
   uint32_t index;
   if (!leveled_locate(STACK_TABLE_BITS, node, &level, &index)) return NULL;
   unsigned bits = leveled_bits(STACK_TABLE_BITS, level);
-  uint32_t *shapes = leveled_map((void **)&python_shapes[level], bits, sizeof(uint32_t), false);
+  uint32_t *shapes = leveled_map((void **)&python_shapes[level], bits, sizeof(uint32_t));
   return shapes ? &shapes[index] : NULL;
 }
 

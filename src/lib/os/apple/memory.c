@@ -20,8 +20,6 @@ void *os_map(size_t size) {
   return (void *)address;
 }
 
-void *os_map_populated(size_t size) { return os_map(size); }
-
 void *os_map_at(uint64_t address, size_t size) {
   vm_address_t at = (vm_address_t)address;
   bool mapped = vm_allocate(mach_task_self(), &at, size, VM_FLAGS_FIXED) == KERN_SUCCESS;

@@ -40,9 +40,9 @@ bool linux_memory_is_trusted;
 #ifdef UNDER_TSAN
 /* ThreadSanitizer must see these calls. Otherwise it reports a race between the old and the new
  * owner of an address. */
-static void *map(size_t size, int flags) {
+static void *map(size_t size) {
   int saved = errno;
-  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_FLAGS | flags, -1, 0);
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_FLAGS, -1, 0);
   errno = saved;
   return memory == MAP_FAILED ? NULL : memory;
 }
@@ -53,9 +53,8 @@ static void unmap(void *address, size_t size) {
   errno = saved;
 }
 #else
-static void *map(size_t size, int flags) {
-  long r = flags == 0 ? call6(mmap, 0, size, RW, MAP_FLAGS, -1, 0)
-                      : call6(mmap_populated, 0, size, RW, MAP_FLAGS | MAP_POPULATE, -1, 0);
+static void *map(size_t size) {
+  long r = call6(mmap, 0, size, RW, MAP_FLAGS, -1, 0);
   return r < 0 && r > -4096 ? NULL : (void *)r;
 }
 
@@ -113,14 +112,11 @@ void linux_unmap_own(void) {
 }
 #endif
 
-static void *map_own(size_t size, int flags) {
-  void *memory = map(size, flags);
+void *os_map(size_t size) {
+  void *memory = map(size);
   linux_list_own((uint64_t)(uintptr_t)memory, size);
   return memory;
 }
-
-void *os_map(size_t size) { return map_own(size, 0); }
-void *os_map_populated(size_t size) { return map_own(size, MAP_POPULATE); }
 
 void os_unmap(void *address, size_t size) {
   remove_from_list((uint64_t)(uintptr_t)address);

@@ -32,8 +32,8 @@ static uint64_t *bucket_at(unsigned level, uint64_t address) {
 /* False if mapping fails. */
 static bool make(unsigned level) {
   if (level == 0) return true;
-  return leveled_map(&levels[level], bits_of(level), sizeof table[0], false) &&
-         leveled_map(&filters[level], bits_of(level), 1, false);
+  return leveled_map(&levels[level], bits_of(level), sizeof table[0]) &&
+         leveled_map(&filters[level], bits_of(level), 1);
 }
 
 static bool may_be_at(unsigned level, uint64_t address) {

@@ -80,8 +80,6 @@
   X(sendto, SYS_sendto, "ask the recorder", ANY, ANY, ANY, MSG_NOSIGNAL)                           \
   /* memory */                                                                                     \
   X(mmap, SYS_mmap, "memory of sonde", 0, ANY, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1)                \
-  X(mmap_populated, SYS_mmap, "memory of sonde", 0, ANY, RW,                                       \
-    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1)                                                \
   X(mmap_shared, SYS_mmap, "the shared buffers", 0, ANY, RW, MAP_SHARED | MAP_NORESERVE, ANY, ANY) \
   X(mmap_image, SYS_mmap, "map the file of an image", 0, ANY, PROT_READ, MAP_PRIVATE, ANY)         \
   X(mmap_at, SYS_mmap, "memory near code", ANY, ANY, RW,                                           \
