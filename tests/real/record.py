@@ -550,7 +550,7 @@ def a_full_disk_stops_the_recording_and_not_the_program():
     os.mkdir(folder)
     code = "x=[bytes(i%99) for i in range(300000)]; print(len(x))"
     script = (f"mount -t tmpfs -o size=256k none {folder} && "
-              f"{SONDE} record --malloc -o {folder}/x.sonde -- python3 -c '{code}'; s=$?; "
+              f"{SONDE} record --malloc --keep-free=0 -o {folder}/x.sonde -- python3 -c '{code}'; s=$?; "
               f"cp {folder}/x.sonde {WORK}/full.sonde; exit $s")
     done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True,
                           env=dict(os.environ, PYTHONMALLOC="malloc"))
