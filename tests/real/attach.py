@@ -75,6 +75,37 @@ int main(void) {
 }
 """
 
+# Ends the program at calls that container runtimes forbid, and refuses memory that was written as code.
+FILTERS = r"""
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IF(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define RESULT(value) BPF_STMT(BPF_RET | BPF_K, value)
+#define KILL(call) IF(SYS_##call, 0, 1), RESULT(SECCOMP_RET_KILL_PROCESS)
+int main(int count, char **arguments) {
+  struct sock_filter code[] = {
+      LOAD(nr), KILL(ptrace), KILL(process_vm_readv), KILL(process_vm_writev), KILL(perf_event_open), KILL(bpf),
+      KILL(userfaultfd), KILL(kcmp), KILL(mount), KILL(unshare), KILL(setns), KILL(open_by_handle_at), KILL(keyctl),
+      KILL(personality), KILL(move_pages), KILL(mbind), KILL(get_mempolicy),
+      IF(SYS_clone3, 0, 1), RESULT(SECCOMP_RET_ERRNO | 38), /* ENOSYS */
+      IF(SYS_clone, 0, 4), LOAD(args[0]), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x7e020000, 0, 1),
+      RESULT(SECCOMP_RET_KILL_PROCESS), LOAD(nr), /* CLONE_NEW… */
+      IF(SYS_mprotect, 0, 4), LOAD(args[2]), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+      RESULT(SECCOMP_RET_ERRNO | 1), LOAD(nr),
+      IF(SYS_mmap, 0, 3), LOAD(args[2]), IF(PROT_READ | PROT_WRITE | PROT_EXEC, 0, 1), RESULT(SECCOMP_RET_ERRNO | 1),
+      RESULT(SECCOMP_RET_ALLOW)};
+  struct sock_fprog filter = {sizeof code / sizeof *code, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 3;
+  return count > 1 ? execvp(arguments[1], arguments + 1) : 127;
+}
+"""
+
 LIBRARY = """
 #include <stdlib.h>
 void *volatile block;
@@ -391,6 +422,22 @@ def functions_of_python_are_named(folder):
             assert not [name for name in blocks if name.startswith("short_") and name not in wanted], blocks
         program.work()
         assert program.end() == 0, "the deallocator is another one"
+
+
+def filters_that_permit_the_agent_are_no_hindrance(folder):
+    if os.geteuid() != 0:
+        skip("filters can be read by root only")
+    with Program(compile_program(FILTERS, "-w"), compile_program(COUNTED)) as program:
+        assert "\nSeccomp:\t2\n" in pathlib.Path(f"/proc/{program.pid}/status").read_text(encoding="utf-8")
+        before = program.state()
+        for _ in range(2):
+            with Attached(program) as attached:
+                program.work()
+                told = attached.end()
+            assert told["allocated"]["blocks"] == 42010 and not told["unknown_frees"], told
+        assert program.state() == before, "its descriptors, threads or handlers differ"
+        program.work()
+        assert program.end() == 0
 
 
 def old_words_on_a_stack_do_not_keep_the_agent(folder):

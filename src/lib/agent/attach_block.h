@@ -16,6 +16,7 @@
 #define ATTACH_MESSAGE_MAX  256u
 #define ATTACH_SETTINGS_MAX 4096u
 #define ATTACH_PATH_MAX     4096u
+#define ATTACH_CALLS_MAX    128u
 
 /* Values of `request`. */
 #define ATTACH_START UINT64_C(1)
@@ -39,9 +40,11 @@ typedef struct attach_block {
   uint32_t state;                   /* ATTACH_RUNNING, then ATTACH_DONE */
   int32_t status;                   /* 0 or a negative errno */
   int32_t loader_pid;               /* of the command in the program's pid namespace; 0: unknown */
-  char message[ATTACH_MESSAGE_MAX]; /* the reason, if status is not 0 */
-  char settings[ATTACH_SETTINGS_MAX]; /* as in SONDE_RECORD */
-  char path[ATTACH_PATH_MAX];         /* the agent's file, for names and the build-id */
+  uint32_t filter_count;            /* seccomp filters that the command has read; 0: none */
+  uint8_t forbidden[ATTACH_CALLS_MAX]; /* 1: one forbids this row of os/linux/calls/table.h */
+  char message[ATTACH_MESSAGE_MAX];    /* the reason, if status is not 0 */
+  char settings[ATTACH_SETTINGS_MAX];  /* as in SONDE_RECORD */
+  char path[ATTACH_PATH_MAX];          /* the agent's file, for names and the build-id */
 } attach_block_t;
 
 /* The agent's entry point, which it exports. The command calls it in a thread of its own, which the

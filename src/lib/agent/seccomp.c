@@ -361,6 +361,23 @@ void os_before_start(void) {
   linux_calls_forbid(&set);
 }
 
+void seccomp_take(uint32_t count, const uint8_t *forbidden) {
+  static call_set_t taken;
+  call_set_t unread, set;
+  if (unknown && count) {
+    linux_calls_of_unknown_filter(&unread);
+    linux_calls_permit(&unread);
+    linux_memory_is_trusted = unknown = false;
+    linux_calls_set_pid((pid_t)number_in("/proc/self/status", "\nPid:\t"));
+  }
+  for (uint32_t row = 0; row < CALL_ROWS; row++)
+    set.has[row] = forbidden[row];
+  linux_calls_forbid(&set);
+  linux_calls_permit(&taken);
+  taken = set;
+  if (count > known) known = count;
+}
+
 bool seccomp_is_unknown(void) { return unknown; }
 
 /* Written anew by each exec, since filters may have been added. */

@@ -25,6 +25,10 @@ void seccomp_after(seccomp_change_t *change, bool installed);
  * program started under a filter that is unknown, only system calls that its loader has made are
  * allowed from now on. */
 __attribute__((visibility("hidden"))) void os_before_start(void);
+/* For an attached agent, before anything else at each start: the command has read COUNT filters,
+ * which forbid the rows of the table where FORBIDDEN is 1. */
+void seccomp_take(uint32_t count, const uint8_t *forbidden);
+
 /* True if nothing can be recorded for that reason. */
 bool seccomp_is_unknown(void);
 /* Called when the recording of this process has begun, before sensors start. */

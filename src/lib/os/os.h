@@ -292,6 +292,20 @@ bool os_call_restarts_anywhere(const os_blocked_t *at);
 bool os_call_resumes(const os_blocked_t *at);
 void os_call_resume(void *ucontext, const os_blocked_t *at);
 
+/* ---- seccomp filters (seccomp(2)), of any process ----------------------------------------- */
+
+#define OS_CALLS_MAX 128
+
+/* Sets FORBIDDEN, of OS_CALLS_MAX, to 1 for each system call of sonde (rows of
+ * os/linux/calls/table.h) that the filter PROGRAM of COUNT instructions (struct sock_filter) does
+ * not let pass, whatever its unknown arguments are. Needs 24 KB of stack. Linux only. */
+void os_calls_of_filter(const void *program, uint32_t count, uint8_t *forbidden);
+
+/* Whether the filter lets the call NUMBER pass, with the ARGUMENTS whose bit of KNOWN is set,
+ * whatever the others are. Linux only. */
+bool os_filter_allows(const void *program, uint32_t count, uint32_t number,
+                      const uint64_t arguments[6], uint8_t known);
+
 /* ---- a copy of this process --------------------------------------------------------------- */
 
 /* Creates a copy of the calling process with this thread only, as fork(2) does. The copy has no

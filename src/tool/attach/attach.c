@@ -203,13 +203,20 @@ static found_t find_object(attach_t *attach, const char *path, problem_t *proble
   return found;
 }
 
+static bool read_filters(attach_t *attach, const void *unused, problem_t *problem) {
+  (void)unused;
+  return filters_read(attach->target, &attach->shared->filters, problem);
+}
+
 bool attach_find(attach_t *attach, const char *path, problem_t *problem) {
-  return open_object(attach, path, problem) && find_object(attach, path, problem) == FOUND;
+  return trace(attach, read_filters, NULL, problem) && open_object(attach, path, problem) &&
+         find_object(attach, path, problem) == FOUND;
 }
 
 bool attach_load(attach_t *attach, const char *path, bool *is_new, problem_t *problem) {
   problem_t ignored;
-  if (!open_object(attach, path, problem)) return false;
+  if (!trace(attach, read_filters, NULL, problem) || !open_object(attach, path, problem))
+    return false;
   found_t found = find_object(attach, path, problem);
   if (is_new) *is_new = found != FOUND;
   if (found != FOUND_NOT) return found == FOUND;
@@ -229,11 +236,21 @@ static int32_t own_pid_there(const attach_t *attach) {
   return process_of(attach->target)->nested ? 0 : getpid();
 }
 
+static bool write_filters(attach_t *attach) {
+  const filters_t *filters = &attach->shared->filters;
+  _Static_assert(OS_CALLS_MAX == ATTACH_CALLS_MAX, "the same rows");
+  return session_write(attach, BLOCK_AT(attach, filter_count), &filters->count,
+                       sizeof filters->count) &&
+         session_write(attach, BLOCK_AT(attach, forbidden), filters->forbidden,
+                       sizeof filters->forbidden);
+}
+
 static bool write_request(attach_t *attach, uint64_t request, const char *settings) {
   char text[ATTACH_SETTINGS_MAX] = "";
   int32_t pid = own_pid_there(attach);
   snprintf(text, sizeof text, "%s", settings ? settings : "");
-  return session_write(attach, BLOCK_AT(attach, request), &request, sizeof request) &&
+  return write_filters(attach) &&
+         session_write(attach, BLOCK_AT(attach, request), &request, sizeof request) &&
          session_write(attach, BLOCK_AT(attach, loader_pid), &pid, sizeof pid) &&
          session_write(attach, BLOCK_AT(attach, settings), text, sizeof text);
 }

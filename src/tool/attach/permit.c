@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/filters.h"
 #include "attach/session.h"
 #include "base/proc_file.h"
 #include "target/access.h"
@@ -52,17 +53,21 @@ static bool check_state(pid_t pid, const char *status, problem_t *problem) {
   return false;
 }
 
-static bool check_filter(pid_t pid, const char *status, problem_t *problem) {
-  if (proc_file_number(status, "\nSeccomp:") <= 0) return true;
-  problem_set(problem,
-              "process %d has a seccomp filter, which may kill it at a system call of the agent: "
-              "start it with `sonde record -- COMMAND`, or without the filter",
-              pid);
+static bool check_filter(pid_t pid, const char *status, bool reads_filters, problem_t *problem) {
+  if (proc_file_number(status, "\nSeccomp:") <= 0 || reads_filters) return true;
+  problem_set(
+      problem,
+      "process %d has a seccomp filter, which may kill it at a system call of the agent, and "
+      "which only root outside of a filter can read: run sonde with sudo, start it with "
+      "`sonde record -- COMMAND`, or without the filter",
+      pid);
   return false;
 }
 
-/* A filter may be that of one thread. */
-static bool check_threads(pid_t pid, bool allows_tracer, problem_t *problem) {
+/* A filter may be that of one thread. BY_TRACER: the agent is loaded by a tracer, which may read
+ * filters (attach/filters.h). */
+static bool check_threads(pid_t pid, bool by_tracer, problem_t *problem) {
+  bool reads_filters = by_tracer && filters_are_readable();
   char path[64], status[STATUS_BYTES];
   bool ok = true;
   snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -71,15 +76,15 @@ static bool check_threads(pid_t pid, bool allows_tracer, problem_t *problem) {
   while (ok && directory && (entry = readdir(directory))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
     if (tid > 0 && proc_file_read(tid, "status", status, sizeof status) > 0)
-      ok = (allows_tracer || check_tracer(pid, status, problem)) &&
-           check_filter(pid, status, problem);
+      ok = (!by_tracer || check_tracer(pid, status, problem)) &&
+           check_filter(pid, status, reads_filters, problem);
   }
   if (directory) closedir(directory);
   return ok;
 }
 
 bool permit_check_filters(pid_t pid, problem_t *problem) {
-  return check_threads(pid, true, problem);
+  return check_threads(pid, false, problem);
 }
 
 /* A frozen thread stops, but does not run when it is resumed. */
@@ -138,6 +143,6 @@ bool permit_check(pid_t pid, pid_t *reader, problem_t *problem) {
     access_explain_empty(pid, problem);
     return false;
   }
-  return check_state(pid, status, problem) && check_threads(pid, false, problem) &&
+  return check_state(pid, status, problem) && check_threads(pid, true, problem) &&
          check_machine(pid, *reader, problem) && check_frozen(pid, problem);
 }

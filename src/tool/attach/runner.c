@@ -36,9 +36,6 @@
 #define NAMES_AT    (CALLS_AT + CALLS_MAX * sizeof(stub_call_t))
 #define REGION_NAME "sonde-agent"
 
-#define CLONE_FLAGS                                                                                \
-  (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS)
-
 /* ---- what the stub does first ------------------------------------------------------------- */
 
 typedef struct calls {
@@ -97,7 +94,7 @@ static pid_t clone_thread(attach_t *attach, problem_t *problem) {
   const layout_t *l = &attach->layout;
   uint64_t base = attach->shared->base;
   borrow_call_t call = {
-      .call = cpu_clone(CLONE_FLAGS, base + l->stack_end, base + l->tls),
+      .call = cpu_clone(RUNNER_CLONE_FLAGS, base + l->stack_end, base + l->tls),
       .code = {stub_address(attach, attach_stub_call), stub_address(attach, attach_stub_restore)},
       .frame = base + l->frame};
   borrowed_t borrowed;

@@ -14,6 +14,7 @@
 
 #include "attach/attach.h"
 #include "attach/cpu.h"
+#include "attach/filters.h"
 #include "attach/object.h"
 #include "target/access.h"
 #include "target/process.h"
@@ -45,6 +46,7 @@ typedef struct shared {
   bool is_broken;  /* the agent faulted or hung */
   bool succeeded;
   interrupted_t last;
+  filters_t filters;
   problem_t problem;
   attach_pauses_t pauses;
 } shared_t;

@@ -5,6 +5,8 @@
 #define _GNU_SOURCE
 #include "program.h"
 
+#include "attach/filters.h"
+
 #include <elf.h>
 #include <grp.h>
 #include <linux/filter.h>
@@ -65,22 +67,30 @@ static void assert_refused(pid_t pid, const char *reason, const char *remedy) {
   if (!strstr(problem.text, reason) || !strstr(problem.text, remedy)) fail_msg("%s", problem.text);
 }
 
-static void allow_all(void) {
-  struct sock_filter code[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  struct sock_fprog program = {1, code};
+/* The program ends at CALL; -1: never. */
+static void filter_call(uint32_t call) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog program = {4, code};
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) _exit(3);
 }
 
+static void forbid_clone(void) { filter_call(SYS_clone); }
+static void forbid_nothing(void) { filter_call(UINT32_MAX); }
+
 static void a_filter(void **unused) {
   (void)unused;
-  pid_t pid = start_child(allow_all);
+  pid_t pid = start_child(forbid_clone);
   assert_refused(pid, "seccomp filter", "`sonde record -- COMMAND`");
   end_child(pid);
 }
 
 static void *wait_in_thread(void *ready) {
-  allow_all();
+  forbid_clone();
   *(volatile int *)ready = 1;
   pause();
   return NULL;
@@ -98,6 +108,22 @@ static void a_filter_of_one_thread(void **unused) {
   (void)unused;
   pid_t pid = start_child(filter_in_thread);
   assert_refused(pid, "seccomp filter", "without the filter");
+  end_child(pid);
+}
+
+/* What a tracer may read and what permits the agent's calls is no reason. */
+static void a_filter_that_permits(void **unused) {
+  (void)unused;
+  problem_t problem = {""};
+  if (!filters_are_readable()) {
+    puts("skipped: filters can be read by root outside of a filter only");
+    skip();
+  }
+  pid_t pid = start_child(forbid_nothing);
+  attach_t *a = attach_open(pid, &problem);
+  if (!a || !attach_load(a, TOY, NULL, &problem) || !attach_unload(a, 1000, &problem))
+    fail_msg("%s", problem.text);
+  attach_close(a);
   end_child(pid);
 }
 
@@ -295,11 +321,17 @@ static void a_32_bit_program(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_filter),          cmocka_unit_test(a_filter_of_one_thread),
-      cmocka_unit_test(a_tracer),          cmocka_unit_test(a_sampler_of_the_command),
-      cmocka_unit_test(a_stopped_program), cmocka_unit_test(a_zombie_and_no_process),
-      cmocka_unit_test(a_kernel_thread),   cmocka_unit_test(an_uninterruptible_program),
-      cmocka_unit_test(another_user),      cmocka_unit_test(a_32_bit_program),
+      cmocka_unit_test(a_filter),
+      cmocka_unit_test(a_filter_of_one_thread),
+      cmocka_unit_test(a_filter_that_permits),
+      cmocka_unit_test(a_tracer),
+      cmocka_unit_test(a_sampler_of_the_command),
+      cmocka_unit_test(a_stopped_program),
+      cmocka_unit_test(a_zombie_and_no_process),
+      cmocka_unit_test(a_kernel_thread),
+      cmocka_unit_test(an_uninterruptible_program),
+      cmocka_unit_test(another_user),
+      cmocka_unit_test(a_32_bit_program),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

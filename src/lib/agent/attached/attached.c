@@ -88,6 +88,7 @@ static int start(attach_block_t *block) {
   /* Its recorder was killed, or this is a child that was forked during the recording. */
   if (is_started && stop(block) < 0) return -EBUSY;
   if (arch_on_valgrind()) return refuse(block, ENOTSUP, "valgrind executes the program");
+  seccomp_take(block->filter_count, block->forbidden);
   if (seccomp_is_unknown())
     return refuse(block, EPERM, "the program has a seccomp filter, which may forbid system calls");
   if (!linux_attached_image(block->image_start, path))

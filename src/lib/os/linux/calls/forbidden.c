@@ -74,6 +74,23 @@ void linux_calls_of_filter(call_set_t *out, const void *program, uint32_t count)
   add_dependent(out);
 }
 
+void os_calls_of_filter(const void *program, uint32_t count, uint8_t *forbidden) {
+  call_set_t set;
+  _Static_assert(CALL_ROWS <= OS_CALLS_MAX, "room for each row");
+  linux_calls_of_filter(&set, program, count);
+  for (uint32_t row = 0; row < CALL_ROWS; row++)
+    forbidden[row] |= set.has[row];
+}
+
+bool os_filter_allows(const void *program, uint32_t count, uint32_t number,
+                      const uint64_t arguments[6], uint8_t known) {
+  filter_call_t call = {
+      .number = number, .machine = FILTER_MACHINE, .known = known, .pc_unknown = true};
+  memcpy(call.arguments, arguments, sizeof call.arguments);
+  return filter_is_valid(program, count) &&
+         filter_verdict_allows(filter_verdict(program, count, &call));
+}
+
 static void all_but(call_set_t *out, const uint8_t *kept, uint32_t count) {
   memset(out->has, true, sizeof out->has);
   for (uint32_t i = 0; i < count; i++)
