@@ -121,6 +121,10 @@ void attach_close(attach_t *attach) {
 
 /* ---- loading ------------------------------------------------------------------------------ */
 
+static bool read_filters(attach_t *attach, problem_t *problem) {
+  return filters_read(attach->target, &attach->shared->filters, problem);
+}
+
 static bool map(attach_t *attach, const void *unused, problem_t *problem) {
   (void)unused;
   borrowed_t borrowed;
@@ -129,7 +133,7 @@ static bool map(attach_t *attach, const void *unused, problem_t *problem) {
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, UINT64_MAX, 0}},
                         .code = attach->code,
                         .frame = borrow_place(attach)};
-  if (!borrow_thread(attach, &borrowed, problem)) return false;
+  if (!read_filters(attach, problem) || !borrow_thread(attach, &borrowed, problem)) return false;
   int64_t base = borrow_call(attach, &borrowed, &call, &attach->shared->pauses.map_ns);
   if (base < 0 && base >= -4095) {
     problem_set(problem, "process %d cannot map the agent: %s", attach->pid, strerror((int)-base));
@@ -146,7 +150,7 @@ static bool unmap(attach_t *attach, const void *unused, problem_t *problem) {
       .call = {SYS_munmap, {attach->shared->base, attach->layout.size, 0, 0, 0, 0}},
       .code = attach->code,
       .frame = borrow_place(attach)};
-  if (!borrow_thread(attach, &borrowed, problem)) return false;
+  if (!read_filters(attach, problem) || !borrow_thread(attach, &borrowed, problem)) return false;
   int64_t result = borrow_call(attach, &borrowed, &call, &attach->shared->pauses.unmap_ns);
   if (result != 0) {
     problem_set(problem, "process %d cannot unmap the agent: %s", attach->pid,
@@ -203,20 +207,13 @@ static found_t find_object(attach_t *attach, const char *path, problem_t *proble
   return found;
 }
 
-static bool read_filters(attach_t *attach, const void *unused, problem_t *problem) {
-  (void)unused;
-  return filters_read(attach->target, &attach->shared->filters, problem);
-}
-
 bool attach_find(attach_t *attach, const char *path, problem_t *problem) {
-  return trace(attach, read_filters, NULL, problem) && open_object(attach, path, problem) &&
-         find_object(attach, path, problem) == FOUND;
+  return open_object(attach, path, problem) && find_object(attach, path, problem) == FOUND;
 }
 
 bool attach_load(attach_t *attach, const char *path, bool *is_new, problem_t *problem) {
   problem_t ignored;
-  if (!trace(attach, read_filters, NULL, problem) || !open_object(attach, path, problem))
-    return false;
+  if (!open_object(attach, path, problem)) return false;
   found_t found = find_object(attach, path, problem);
   if (is_new) *is_new = found != FOUND;
   if (found != FOUND_NOT) return found == FOUND;
@@ -236,21 +233,11 @@ static int32_t own_pid_there(const attach_t *attach) {
   return process_of(attach->target)->nested ? 0 : getpid();
 }
 
-static bool write_filters(attach_t *attach) {
-  const filters_t *filters = &attach->shared->filters;
-  _Static_assert(OS_CALLS_MAX == ATTACH_CALLS_MAX, "the same rows");
-  return session_write(attach, BLOCK_AT(attach, filter_count), &filters->count,
-                       sizeof filters->count) &&
-         session_write(attach, BLOCK_AT(attach, forbidden), filters->forbidden,
-                       sizeof filters->forbidden);
-}
-
 static bool write_request(attach_t *attach, uint64_t request, const char *settings) {
   char text[ATTACH_SETTINGS_MAX] = "";
   int32_t pid = own_pid_there(attach);
   snprintf(text, sizeof text, "%s", settings ? settings : "");
-  return write_filters(attach) &&
-         session_write(attach, BLOCK_AT(attach, request), &request, sizeof request) &&
+  return session_write(attach, BLOCK_AT(attach, request), &request, sizeof request) &&
          session_write(attach, BLOCK_AT(attach, loader_pid), &pid, sizeof pid) &&
          session_write(attach, BLOCK_AT(attach, settings), text, sizeof text);
 }
@@ -351,6 +338,9 @@ static bool reap(attach_t *attach, const void *argument, problem_t *problem) {
   borrow_call_t call = {.call = {SYS_wait4, {(uint64_t)*pid, 0, __WALL | WNOHANG, 0, 0, 0}},
                         .code = attach->code,
                         .frame = borrow_place(attach)};
+  if (!read_filters(attach, problem) ||
+      !filters_permit_reaping(attach->pid, &attach->shared->filters, problem))
+    return false;
   if (!borrow_thread(attach, &borrowed, problem)) return false;
   int64_t result = borrow_call(attach, &borrowed, &call, &pause_ns);
   if (result == *pid || result == -ECHILD) return true;

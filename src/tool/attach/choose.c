@@ -93,6 +93,11 @@ static fitness_t fitness_of(const process_t *process, pid_t tid, uint64_t *switc
   return choose_fitness(sample.number, sample.args);
 }
 
+fitness_t choose_fitness_of(target_t *target, pid_t tid) {
+  uint64_t switches;
+  return fitness_of(process_of(target), tid, &switches);
+}
+
 pid_t choose_thread(target_t *target, fitness_t *fitness) {
   pid_t best = 0;
   uint64_t switches;

@@ -23,6 +23,9 @@ typedef enum fitness {
 /* The fitness of a thread in system call NUMBER with ARGS; -1: it runs. */
 fitness_t choose_fitness(long number, const uint64_t args[6]);
 
+/* The fitness of the thread TID of TARGET now. */
+fitness_t choose_fitness_of(target_t *target, pid_t tid);
+
 /* The best thread of TARGET, which is alive, and its fitness. 0: none. */
 pid_t choose_thread(target_t *target, fitness_t *fitness);
 

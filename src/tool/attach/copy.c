@@ -70,6 +70,7 @@ static bool note_thread(leaks_exchange_t *x, const stopped_thread_t *stopped, ui
 static bool begin(attach_t *attach, pid_t own, problem_t *problem) {
   copying_t *c = attach->around->context;
   uint64_t at = ALIGN_UP(sizeof *c->exchange, UINT64_C(64));
+  if (!filters_permit_reaping(attach->pid, &attach->shared->filters, problem)) return false;
   c->all.except = own;
   c->begun_ns = os_monotonic_ns();
   tracer_hurry(true);

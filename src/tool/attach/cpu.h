@@ -52,6 +52,10 @@ uint64_t cpu_sp(const cpu_regs_t *regs);
 /* The system call that the stop interrupted; -1: none, or unknown. */
 long cpu_interrupted_call(const cpu_regs_t *regs);
 
+/* Changes REGS so that a wait begins again which the kernel would continue with restart_syscall(2).
+ * False if there is none, or if that cannot be seen. */
+bool cpu_repeat_wait(cpu_regs_t *regs);
+
 /* Writes to OUT, of CPU_FRAME_MAX bytes, the frame of a signal handler that interrupted STATE, for
  * the ADDRESS, a multiple of 64. If `cpu_call` is made with it and nothing stops the thread after
  * the call, the thread continues in STATE. Returns the size. */

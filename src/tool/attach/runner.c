@@ -106,6 +106,17 @@ static pid_t clone_thread(attach_t *attach, problem_t *problem) {
   return 0;
 }
 
+/* What the agent must not do. */
+static bool write_filters(const attach_t *attach) {
+  const filters_t *filters = &attach->shared->filters;
+  uint64_t block = attach->shared->base + attach->layout.block;
+  _Static_assert(OS_CALLS_MAX == ATTACH_CALLS_MAX, "the same rows");
+  return session_write(attach, block + offsetof(attach_block_t, filter_count), &filters->count,
+                       sizeof filters->count) &&
+         session_write(attach, block + offsetof(attach_block_t, forbidden), filters->forbidden,
+                       sizeof filters->forbidden);
+}
+
 static void start_thread(const attach_t *attach, cpu_regs_t *regs) {
   const layout_t *l = &attach->layout;
   const object_t *o = &attach->object;
@@ -246,6 +257,11 @@ bool runner_run(attach_t *attach, unsigned limit_ms, problem_t *problem) {
   int status;
   cpu_regs_t regs;
   outcome_t outcome;
+  if (!filters_read(attach->target, &attach->shared->filters, problem)) return false;
+  if (!write_filters(attach)) {
+    access_explain(attach->pid, errno, problem);
+    return false;
+  }
   pid_t tid = clone_thread(attach, problem);
   if (!tid) return false;
   if (stop_wait(tid, &status) <= 0 || !cpu_read_regs(tid, &regs)) {

@@ -5,8 +5,11 @@
 #define _GNU_SOURCE
 #include "program.h"
 
+#include "agent/attach_block.h"
 #include "attach/filters.h"
+#include "base/proc_file.h"
 
+#include <dirent.h>
 #include <elf.h>
 #include <grp.h>
 #include <linux/filter.h>
@@ -111,18 +114,136 @@ static void a_filter_of_one_thread(void **unused) {
   end_child(pid);
 }
 
+static void skip_unless_readable(void) {
+  if (filters_are_readable()) return;
+  puts("skipped: filters can be read by root outside of a filter only");
+  skip();
+}
+
 /* What a tracer may read and what permits the agent's calls is no reason. */
 static void a_filter_that_permits(void **unused) {
   (void)unused;
   problem_t problem = {""};
-  if (!filters_are_readable()) {
-    puts("skipped: filters can be read by root outside of a filter only");
-    skip();
-  }
+  skip_unless_readable();
   pid_t pid = start_child(forbid_nothing);
   attach_t *a = attach_open(pid, &problem);
   if (!a || !attach_load(a, TOY, NULL, &problem) || !attach_unload(a, 1000, &problem))
     fail_msg("%s", problem.text);
+  attach_close(a);
+  end_child(pid);
+}
+
+/* The other thread of a process of two. */
+static pid_t other_thread(pid_t pid) {
+  char path[64];
+  pid_t found = 0;
+  snprintf(path, sizeof path, "/proc/%d/task", pid);
+  DIR *folder = opendir(path);
+  assert_non_null(folder);
+  for (const struct dirent *e; (e = readdir(folder));)
+    if (atoi(e->d_name) > 0 && atoi(e->d_name) != pid) found = atoi(e->d_name);
+  closedir(folder);
+  return found;
+}
+
+static void wait_for_call(pid_t tid, long wanted) {
+  char path[64], text[256] = "";
+  snprintf(path, sizeof path, "/proc/%d/syscall", tid);
+  while (strtol(text, NULL, 10) != wanted) {
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    if (!fgets(text, sizeof text, file)) text[0] = 0;
+    fclose(file);
+    usleep(1000);
+  }
+}
+
+static void *sleep_long(void *unused) {
+  struct timespec time = {1000, 0};
+  (void)unused;
+  filter_call(SYS_restart_syscall);
+  (void)syscall(SYS_nanosleep, &time, NULL);
+  return NULL;
+}
+
+static void sleep_in_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, sleep_long, NULL);
+}
+
+/* The kernel would continue the stopped sleep with this call. */
+static void a_filter_that_forbids_to_continue_a_sleep(void **unused) {
+  (void)unused;
+  skip_unless_readable();
+  pid_t pid = start_child(sleep_in_thread);
+  while (!other_thread(pid))
+    usleep(1000);
+  wait_for_call(other_thread(pid), SYS_nanosleep);
+  assert_refused(pid, "restart_syscall", "`sonde record -- COMMAND`");
+  wait_for_call(other_thread(pid), SYS_nanosleep);
+  end_child(pid);
+}
+
+enum { TRANSFERRED = 300000 };
+static int transfer[2];
+
+static void *write_much(void *unused) {
+  static char data[TRANSFERRED];
+  (void)unused;
+  filter_call(UINT32_MAX);
+  _exit(write(transfer[1], data, sizeof data) == TRANSFERRED ? 0 : 4);
+}
+
+static void write_in_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, write_much, NULL);
+}
+
+/* A stop would end it early. */
+static void a_filter_of_a_thread_that_transfers(void **unused) {
+  char data[4096];
+  int status;
+  ssize_t n;
+  (void)unused;
+  skip_unless_readable();
+  assert_int_equal(pipe(transfer), 0);
+  pid_t pid = start_child(write_in_thread);
+  close(transfer[1]);
+  while (!other_thread(pid))
+    usleep(1000);
+  wait_for_call(other_thread(pid), SYS_write);
+  assert_refused(pid, "transfers data", "try again");
+  for (size_t all = 0; all < TRANSFERRED; all += (size_t)n) {
+    n = read(transfer[0], data, sizeof data);
+    assert_true(n > 0);
+  }
+  close(transfer[0]);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+}
+
+static void on_order(int number) {
+  (void)number;
+  forbid_clone();
+}
+
+static void await_order(void) { signal(SIGUSR1, on_order); }
+
+/* The filters are read before each call, not only at first. */
+static void a_filter_that_comes_later(void **unused) {
+  problem_t problem = {""};
+  char text[8192] = "";
+  (void)unused;
+  pid_t pid = start_child(await_order);
+  attach_t *a = attach_open(pid, &problem);
+  if (!a || !attach_load(a, TOY, NULL, &problem)) fail_msg("%s", problem.text);
+  kill(pid, SIGUSR1);
+  while (proc_file_read(pid, "status", text, sizeof text) > 0 &&
+         proc_file_number(text, "\nSeccomp:") != 2)
+    usleep(1000);
+  assert_false(attach_run(a, ATTACH_START, "count", LIMIT_MS, &problem));
+  if (!strstr(problem.text, "seccomp filter")) fail_msg("%s", problem.text);
+  assert_false(attach_unload(a, 1000, &problem));
   attach_close(a);
   end_child(pid);
 }
@@ -324,6 +445,9 @@ int main(void) {
       cmocka_unit_test(a_filter),
       cmocka_unit_test(a_filter_of_one_thread),
       cmocka_unit_test(a_filter_that_permits),
+      cmocka_unit_test(a_filter_that_forbids_to_continue_a_sleep),
+      cmocka_unit_test(a_filter_of_a_thread_that_transfers),
+      cmocka_unit_test(a_filter_that_comes_later),
       cmocka_unit_test(a_tracer),
       cmocka_unit_test(a_sampler_of_the_command),
       cmocka_unit_test(a_stopped_program),

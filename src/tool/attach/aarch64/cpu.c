@@ -61,6 +61,11 @@ long cpu_interrupted_call(const cpu_regs_t *regs) {
   return -1;
 }
 
+bool cpu_repeat_wait(cpu_regs_t *regs) {
+  (void)regs;
+  return false;
+}
+
 #define SIGNAL_INFO_BYTES   128u
 #define INVALID_STACK_FLAGS 0x7fffu /* the alternate signal stack stays as it is */
 

@@ -52,6 +52,14 @@ long cpu_interrupted_call(const cpu_regs_t *regs) {
   return (int64_t)regs->orig_rax < 0 ? -1 : (long)regs->orig_rax;
 }
 
+bool cpu_repeat_wait(cpu_regs_t *regs) {
+  if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -ERESTART_RESTARTBLOCK ||
+      regs->orig_rax == SYS_restart_syscall)
+    return false;
+  regs->rax = (uint64_t) - (int64_t)ERESTARTNOHAND;
+  return true;
+}
+
 /* A frame cannot hold a result such as ERESTARTSYS: with the frame, the call is made again. */
 static cpu_regs_t restarted(const cpu_state_t *state) {
   const cpu_regs_t *regs = &state->regs;
