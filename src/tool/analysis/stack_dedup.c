@@ -38,9 +38,17 @@ static uint64_t hash_of_build(const void *images, size_t i) {
   return hash_number(hash_bytes(HASH_START, image->build_id, image->build_id_size));
 }
 
+static const char *file_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+/* The folders may differ: the loader names /lib/libc.so.6 what /proc/PID/maps, which the recorder
+ * reads, names /usr/lib/libc.so.6. */
 static bool same_build(const record_image_t *a, const record_image_t *b) {
   return a->build_id_size && a->build_id_size == b->build_id_size &&
-         !memcmp(a->build_id, b->build_id, a->build_id_size) && !strcmp(a->path, b->path);
+         !memcmp(a->build_id, b->build_id, a->build_id_size) &&
+         !strcmp(file_name(a->path), file_name(b->path));
 }
 
 /* An image that is loaded again at its address is defined again with the same id. */

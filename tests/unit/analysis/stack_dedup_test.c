@@ -24,12 +24,12 @@
 enum { IMAGES = 8, OFFSETS = 2, BARE = 2, NODES = 3000, PARENTS = 150, DEPTH_MAX = PARENTS + 1 };
 enum { FRAMES = IMAGES * OFFSETS * 2 + BARE, CIRCLE = NODES + 1, UNDEFINED = NODES + 9 };
 
-/* Kinds differ by build and path; without a build-id, by the image. */
+/* Kinds differ by build and file name, not by folder; without a build-id, by the image. */
 static const struct {
   const char *path, *build_id;
   char kind;
 } images[IMAGES] = {{"/lib/a.so", "build-1", 'A'}, {"/lib/a.so", "build-1", 'A'},
-                    {"/lib/a.so", "build-2", 'B'}, {"/lib/a.so", "build-1", 'A'},
+                    {"/lib/a.so", "build-2", 'B'}, {"/usr/lib/a.so", "build-1", 'A'},
                     {"/lib/b.so", "build-1", 'C'}, {"/lib/b.so", "build-1", 'C'},
                     {"/lib/c.so", "", 'D'},        {"/lib/c.so", "", 'E'}};
 
