@@ -2,9 +2,10 @@
 //
 // The page: head, time line, filters and one view at a time. Views without recorded data are left out.
 import { useMemo, useState } from "preact/hooks";
+import { binNs, snap } from "./axis";
 import { Data } from "./data";
 import { Head } from "./head";
-import { compile, Filter, Range, resources, WHOLE } from "./model";
+import { compile, Filter, isWhole, Range, resources, WHOLE } from "./model";
 import { ViewProps } from "./names";
 import { Timeline } from "./timeline";
 import { AuditView } from "./view_audit";
@@ -60,6 +61,8 @@ export function App({ data, old, facts, licences }: Props) {
   const views = useMemo(() => viewsOf(data, old), [data, old]);
   const [view, setView] = useState<View | undefined>(views[0]);
   const [range, setRange] = useState<Range>(WHOLE);
+  const onRange = (next: Range) =>
+    setRange(isWhole(next) ? WHOLE : snap(next, binNs(data), data.durationNs));
   const [tid, setTid] = useState(0);
   const [library, setLibrary] = useState("");
   const [ownOnly, setOwnOnly] = useState(false);
@@ -95,7 +98,7 @@ export function App({ data, old, facts, licences }: Props) {
           <Timeline
             data={data}
             range={range}
-            onRange={setRange}
+            onRange={onRange}
             moment={moment}
             onMoment={setMoment}
             tid={tid}

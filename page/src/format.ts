@@ -44,6 +44,11 @@ export function seconds(ns: number, stepNs = 1e6): string {
   return (ns / 1e9).toFixed(digits);
 }
 
+/** Seconds with all digits, to a nanosecond. */
+export function exactSeconds(ns: number): string {
+  return String(Number((ns / 1e9).toFixed(9)));
+}
+
 /** A name without the arguments and the deeper template arguments of C++ and Rust. */
 export function shortName(name: string): string {
   if (name.length <= 60) return name;

@@ -254,7 +254,7 @@ function totalsOf(data: Data, mode: MemoryMode): Amounts {
   return result;
 }
 
-export function isExact(mode: MemoryMode, filter: Filter): boolean {
+function isExact(mode: MemoryMode, filter: Filter): boolean {
   return isWhole(filter.range) && !filter.tid && mode !== "live" && mode !== "temporary";
 }
 
@@ -279,10 +279,9 @@ function blocksIn(data: Data, filter: Filter, mode: MemoryMode, moment: number):
   const { thread, stack, temporary, blocks_256, bytes } = data.raw.blocks;
   const { from, to } = data.blocks;
   const { range } = filter;
-  const unit = data.raw.blocks.unit_ns;
   for (let i = 0; i < from.length; i++) {
     if (filter.tid && thread[i] !== filter.tid) continue;
-    const born = from[i] + unit / 2 >= range.from && from[i] + unit / 2 < range.to;
+    const born = from[i] >= range.from && from[i] < range.to;
     const end = range.to;
     const wanted =
       mode === "live"

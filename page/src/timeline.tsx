@@ -3,8 +3,9 @@
 // The time line: curves of memory, a lane for each thread, and markers, drawn on one canvas with one
 // scale. Dragging selects a range; so do the arrow keys, and two fields for screen readers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { axisStep, binNs, labelLeft } from "./axis";
 import { Data, Point, Section } from "./data";
-import { bytes, duration, seconds, shortName } from "./format";
+import { bytes, duration, exactSeconds, seconds, shortName } from "./format";
 import { makeLanes, orderThreads, STATES, STATE_TEXT, stateAt } from "./lanes";
 import { Range, WHOLE, isWhole } from "./model";
 
@@ -55,13 +56,6 @@ function marksOf(data: Data): Mark[] {
   return result;
 }
 
-/** A round step of the axis: 1, 2 or 5 times a power of ten. */
-function axisStep(length: number, columns: number): number {
-  const least = length / Math.max(1, columns / 90);
-  const power = 10 ** Math.floor(Math.log10(least));
-  return [1, 2, 5, 10].map((f) => f * power).find((s) => s >= least) ?? 10 * power;
-}
-
 interface Props {
   data: Data;
   range: Range;
@@ -76,6 +70,7 @@ export function Timeline(props: Props) {
   const { data, range } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const drag = useRef<number | null>(null);
+  const anchor = useRef<number | null>(null); // where Shift and an arrow began a selection
   const [width, setWidth] = useState(0);
   const [window_, setWindow] = useState<Range>({ from: 0, to: data.durationNs });
   const [cursor, setCursor] = useState<number | null>(null);
@@ -197,7 +192,7 @@ export function Timeline(props: Props) {
       g.fill();
       const text = `peak ${bytes(malloc.peak.bytes)}`;
       const wide = g.measureText(text).width;
-      const left = x + wide + 8 < width ? x + 7 : x - wide - 7;
+      const left = labelLeft(x, wide, gutter + 3, width - 3);
       const middle = Math.max(7, y - 3);
       g.fillStyle = color("back");
       g.fillRect(left - 3, middle - 7, wide + 6, 14);
@@ -260,7 +255,7 @@ export function Timeline(props: Props) {
           g.lineWidth = 1;
           const text = m.kind === "crash" ? "crash" : m.text.slice(7);
           const wide = g.measureText(text).width;
-          g.fillText(text, x + wide + 4 < width ? x + 3 : x - wide - 3, 7);
+          g.fillText(text, labelLeft(x, wide, gutter, width), 7);
         }
       }
     };
@@ -364,10 +359,8 @@ export function Timeline(props: Props) {
     const at = cursor ?? (isWhole(range) ? window_.from : range.to);
     const move = (ns: number) => {
       const to = Math.min(data.durationNs, Math.max(0, ns));
-      if (e.shiftKey) {
-        const other = isWhole(range) ? at : range.from === at ? range.to : range.from;
-        select(Math.min(other, data.durationNs), to);
-      }
+      if (!e.shiftKey) anchor.current = null;
+      else select((anchor.current ??= at), to);
       setCursor(to);
       setHint(describe(to, null));
     };
@@ -451,25 +444,33 @@ export function Timeline(props: Props) {
 
 function RangeFields(props: { data: Data; range: Range; onRange: (range: Range) => void }) {
   const { data, range } = props;
-  const step = data.durationNs / 1000;
-  const from = seconds(range.from, step);
-  const to = seconds(Math.min(range.to, data.durationNs), step);
+  const bin = binNs(data);
+  const end = Math.min(range.to, data.durationNs);
   const change = (field: "from" | "to") => (e: Event) => {
     const ns = Number((e.target as HTMLInputElement).value) * 1e9;
     const next = { ...range, [field]: ns };
     if (Number.isFinite(ns) && next.from < next.to) props.onRange(next);
   };
+  const length = `${duration(end - range.from)} of ${duration(data.durationNs)}`;
   return (
     <div class="range">
       <label>
-        from <input type="number" step="any" min="0" value={from} onChange={change("from")} />
+        from{" "}
+        <input
+          type="number"
+          step="any"
+          min="0"
+          value={exactSeconds(range.from)}
+          onChange={change("from")}
+        />
       </label>
       <label>
-        to <input type="number" step="any" min="0" value={to} onChange={change("to")} />
+        to{" "}
+        <input type="number" step="any" min="0" value={exactSeconds(end)} onChange={change("to")} />
       </label>
       <span class="unit">
-        s ({duration(Math.min(range.to, data.durationNs) - range.from)} of{" "}
-        {duration(data.durationNs)})
+        s ({length}
+        {!isWhole(range) && bin > 1000 ? `, in steps of ${duration(bin)}` : ""})
       </span>
       <button type="button" disabled={isWhole(range)} onClick={() => props.onRange(WHOLE)}>
         Select all

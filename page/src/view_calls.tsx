@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // Traced calls: by function, the slowest ones with what they called, and all in the order of time.
+import { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { Call, callersOf, callSums, longestCalls, nesting } from "./calls";
+import { Call, callersOf, CallSum, callSums, longestCalls, nesting } from "./calls";
 import { Section } from "./data";
 import { Flame } from "./flame";
 import { count, duration, place, seconds, shortName } from "./format";
 import { Filter, isWhole, matches } from "./model";
 import { Choice, FunctionName, Place, ViewProps } from "./names";
-import { Table } from "./table";
+import { Column, Table } from "./table";
 
 interface Bucket {
   at_least_ns: number;
@@ -64,7 +65,6 @@ export function CallsView(props: Props) {
   const sums = useMemo(() => callSums(data, filter), [data, filter]);
   const whole = isWhole(filter.range) && !filter.tid && !filter.library;
   const calls = whole ? trace.shown : sums.reduce((sum, s) => sum + s.calls, 0);
-  const step = data.raw.call_sums.unit_ns;
   return (
     <>
       <div class="bar">
@@ -72,7 +72,6 @@ export function CallsView(props: Props) {
         <p class="sum">
           <span id="call-count">{count(calls)}</span> traced calls
           {whole ? "" : " began in the selection"}
-          {!isWhole(filter.range) && step > 1e6 ? `; times are exact to ${duration(step)}` : ""}
           {trace.lost ? `; ${count(trace.lost)} events were lost` : ""}
         </p>
       </div>
@@ -80,93 +79,93 @@ export function CallsView(props: Props) {
         <Slowest {...props} />
       ) : form === "time" ? (
         <InTime {...props} />
-      ) : whole ? (
-        <Functions {...props} />
       ) : (
-        <Table
-          caption="Calls that began in the selection, by function"
-          rows={sums.filter(
-            (s) => (!props.ownOnly || s.fn.own) && (!props.pattern || matches(s.fn, props.pattern)),
-          )}
-          name={(s) => s.fn.name}
-          columns={[
-            {
-              title: "function",
-              cell: (s) => <FunctionName fn={s.fn} />,
-              value: (s) => s.fn.name,
-            },
-            { title: "calls", number: true, cell: (s) => count(s.calls), value: (s) => s.calls },
-            {
-              title: "self",
-              number: true,
-              cell: (s) => duration(s.selfNs),
-              value: (s) => s.selfNs,
-            },
-            {
-              title: "total",
-              number: true,
-              cell: (s) => duration(s.totalNs),
-              value: (s) => s.totalNs,
-            },
-            {
-              title: "place",
-              cell: (s) => <Place {...props} fn={s.fn} />,
-              value: (s) => s.fn.file,
-            },
-          ]}
+        <Functions
+          caption={whole ? "Calls by function" : "Calls that began in the selection, by function"}
+          rows={whole ? ofReport(props) : ofSums(props, sums)}
         />
       )}
     </>
   );
 }
 
+interface Row {
+  name: string;
+  file: string;
+  calls: number;
+  selfNs: number;
+  totalNs: number;
+  text: ComponentChildren; // of the name
+  place: ComponentChildren;
+  report?: Section; // what is known of the whole recording alone
+}
+
 /** Of the whole recording, as the report has them. */
-function Functions({ data, pattern }: Props) {
-  const functions: Section[] = (data.report.trace.functions ?? []).filter(
-    (f: Section) => !pattern || pattern.test(f.function ?? ""),
-  );
+function ofReport({ data, pattern }: Props): Row[] {
+  const functions: Section[] = data.report.trace.functions ?? [];
+  return functions
+    .filter((f) => !pattern || pattern.test(f.function ?? ""))
+    .map((f) => ({
+      name: f.function ?? "",
+      file: f.file ?? "",
+      calls: f.calls,
+      selfNs: f.self_ns,
+      totalNs: f.total_ns,
+      text: (
+        <span class="name" title={f.function}>
+          {shortName(f.function ?? "?")}
+        </span>
+      ),
+      place: place(f.file ?? "", f.line ?? 0, f.module ?? ""),
+      report: f,
+    }));
+}
+
+function ofSums(props: Props, sums: CallSum[]): Row[] {
+  return sums
+    .filter((s) => (!props.ownOnly || s.fn.own) && (!props.pattern || matches(s.fn, props.pattern)))
+    .map((s) => ({
+      ...s,
+      name: s.fn.name,
+      file: s.fn.file,
+      text: <FunctionName fn={s.fn} />,
+      place: <Place {...props} fn={s.fn} />,
+    }));
+}
+
+const FIRST_COLUMNS: Column<Row>[] = [
+  { title: "function", cell: (r) => r.text, value: (r) => r.name },
+  { title: "calls", number: true, cell: (r) => count(r.calls), value: (r) => r.calls },
+  { title: "self", number: true, cell: (r) => duration(r.selfNs), value: (r) => r.selfNs },
+  { title: "total", number: true, cell: (r) => duration(r.totalNs), value: (r) => r.totalNs },
+];
+
+const WHOLE_COLUMNS: Column<Row>[] = [
+  {
+    title: "mean",
+    number: true,
+    cell: (r) => (r.report?.mean_ns === undefined ? "" : duration(r.report.mean_ns)),
+    value: (r) => r.report?.mean_ns ?? 0,
+  },
+  {
+    title: "longest",
+    number: true,
+    cell: (r) => duration(r.report?.worst_ns),
+    value: (r) => r.report?.worst_ns,
+  },
+  { title: "durations", cell: (r) => <Histogram buckets={dense(r.report?.histogram ?? [])} /> },
+];
+
+function Functions({ caption, rows }: { caption: string; rows: Row[] }) {
   return (
     <Table
-      caption="Calls by function"
-      rows={functions}
-      name={(f) => f.function}
+      caption={caption}
+      rows={rows}
+      name={(r) => r.name}
       columns={[
-        {
-          title: "function",
-          cell: (f) => (
-            <span class="name" title={f.function}>
-              {shortName(f.function ?? "?")}
-            </span>
-          ),
-          value: (f) => f.function ?? "",
-        },
-        { title: "calls", number: true, cell: (f) => count(f.calls), value: (f) => f.calls },
-        {
-          title: "self",
-          number: true,
-          cell: (f) => duration(f.self_ns),
-          value: (f) => f.self_ns,
-        },
-        {
-          title: "total",
-          number: true,
-          cell: (f) => duration(f.total_ns),
-          value: (f) => f.total_ns,
-        },
-        {
-          title: "mean",
-          number: true,
-          cell: (f) => (f.mean_ns === undefined ? "" : duration(f.mean_ns)),
-          value: (f) => f.mean_ns ?? 0,
-        },
-        {
-          title: "longest",
-          number: true,
-          cell: (f) => duration(f.worst_ns),
-          value: (f) => f.worst_ns,
-        },
-        { title: "durations", cell: (f) => <Histogram buckets={dense(f.histogram ?? [])} /> },
-        { title: "place", cell: (f) => place(f.file ?? "", f.line ?? 0, f.module ?? "") },
+        ...FIRST_COLUMNS,
+        ...(rows[0]?.report ? WHOLE_COLUMNS : []),
+        { title: "place", cell: (r) => r.place, value: (r) => r.file },
       ]}
     />
   );

@@ -3,17 +3,9 @@
 // Allocations: live at the peak or at a chosen moment, never freed, temporary, and what was allocated
 // in the range.
 import { useMemo, useState } from "preact/hooks";
-import { bytes, count, percent, seconds } from "./format";
-import {
-  byOwner,
-  Filter,
-  isExact,
-  isWhole,
-  matches,
-  memoryAmounts,
-  MemoryMode,
-  total,
-} from "./model";
+import { momentEnd } from "./axis";
+import { bytes, count, exactSeconds, percent, seconds } from "./format";
+import { byOwner, Filter, isWhole, matches, memoryAmounts, MemoryMode, total } from "./model";
 import { Choice, FunctionName, Place, ViewProps } from "./names";
 import { Table } from "./table";
 import { FORMS, TreeForm, TreeView } from "./tree_view";
@@ -49,8 +41,8 @@ export function MemoryView(props: ViewProps & { filter: Filter; moment: number }
   );
   const owners = useMemo(() => byOwner(data, amounts), [data, amounts]);
   const whole = total(amounts.bytes);
-  const when = mode === "peak" ? malloc.peak_ns : mode === "live" ? moment : undefined;
-  const step = data.raw.blocks.unit_ns;
+  const end = momentEnd(moment, data.raw.blocks.unit_ns, data.durationNs);
+  const when = { peak: seconds(malloc.peak_ns ?? 0, 1e6), live: exactSeconds(end) }[mode as string];
   const toFlame = (text: string) => {
     props.onSearch(text);
     setForm("flame");
@@ -71,12 +63,9 @@ export function MemoryView(props: ViewProps & { filter: Filter; moment: number }
           {bytes(whole)}
         </span>{" "}
         in {count(total(amounts.blocks))} blocks {TEXT[mode]}
-        {when !== undefined ? `, at ${seconds(when, 1e6)} s` : ""}
+        {when === undefined ? "" : `, at ${when} s`}
         {malloc.sampled ? "; estimated from sampled blocks" : ""}
         {mode === "peak" && !isWhole(filter.range) ? "; the peak is of the whole recording" : ""}
-        {!isExact(mode, filter) && mode !== "peak"
-          ? `; times are exact to ${step / 1e6 < 1.1 ? "1" : Math.round(step / 1e6)} ms`
-          : ""}
       </p>
       {form === "table" ? (
         <Table

@@ -126,6 +126,50 @@ const checks = {
     await page.click('button:text-is("Zoom out")');
   },
 
+  /** A selection snaps to bins, which are shown; REPORT is that of the snapped range. */
+  async bins(page) {
+    const { asked, snapped, text } = report;
+    await select(page, "from", asked[0]);
+    await select(page, "to", asked[1]);
+    const shown = async () =>
+      [await fieldOf(page, "from").inputValue(), await fieldOf(page, "to").inputValue()].map(
+        Number,
+      );
+    equal(await shown(), snapped, "the snapped range");
+    check((await page.textContent(".range .unit")).includes(text), `no '${text}'`);
+    await tab(page, "cpu");
+    equal(
+      number(await page.textContent("#cpu-samples")),
+      report.report.sample.samples,
+      "samples of the range",
+    );
+    await tab(page, "memory");
+    await press(page, "Blocks", "Allocated");
+    equal(
+      Number(await page.getAttribute("#memory-bytes", "data-bytes")),
+      report.report.malloc.allocated.bytes,
+      "bytes allocated in the range",
+    );
+    const box = await page.locator(".timeline canvas").boundingBox();
+    const y = box.y + box.height / 2;
+    await page.mouse.move(box.x + box.width * 0.4, y);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, y, { steps: 3 });
+    await page.mouse.up();
+    for (const end of await shown())
+      equal(Math.round(end * 1e9) % report.bin, 0, `the end ${end} after dragging`);
+    await page.click('button:text-is("Select all")');
+    await page.focus(".timeline canvas");
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 25; i++) await page.keyboard.press("ArrowRight");
+    for (let i = 0; i < 4; i++) await page.keyboard.press("Shift+ArrowLeft");
+    const [from, to] = await shown();
+    check(
+      to - from >= report.seconds * 0.08 - report.bin / 1e9 - 1e-9,
+      `Shift and Left select ${from} to ${to}`,
+    );
+  },
+
   /** Traced calls: the report's list of slowest calls has all of them. */
   async nesting(page) {
     const all = report.trace.slowest.sort((a, b) => a.start_ns - b.start_ns);
@@ -316,6 +360,14 @@ const checks = {
     check((await page.title()).endsWith("– sonde"), "the title");
   },
 };
+
+const fieldOf = (page, end) => page.getByLabel(end, { exact: true });
+
+async function select(page, end, seconds) {
+  const field = fieldOf(page, end);
+  await field.fill(String(seconds));
+  await field.blur();
+}
 
 /** By key: what is shown of the range. */
 async function usedResources(page) {

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { gzipSync } from "node:zlib";
+import { binNs, labelLeft, momentEnd, snap } from "../src/axis";
 import { callersOf, callSums, longestCalls, nesting } from "../src/calls";
 import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
@@ -125,6 +126,27 @@ const sums = (filter: Filter) =>
   Object.fromEntries(
     functionSums(data, cpuWeights(data, filter)).map((s) => [s.fn.name, [s.self, s.own, s.total]]),
   );
+
+test("a selection snaps to the largest bins", () => {
+  assert.equal(binNs(data), 1e6);
+  const ends = (from: number, to: number) => Object.values(snap({ from, to }, 1e6, 10.4e6));
+  assert.deepEqual(ends(1.4e6, 3.6e6), [1e6, 4e6]);
+  assert.deepEqual(ends(1.4e6, 1.41e6), [1e6, 2e6], "at least one bin");
+  assert.deepEqual(ends(0, 10.4e6), [0, Infinity], "up to the end");
+  assert.deepEqual(ends(10.39e6, Infinity), [10e6, Infinity], "the last bin");
+  assert.deepEqual(ends(-5, 10.3e6), [0, 10e6]);
+  assert.equal(momentEnd(2.5e6, 1e6, 10e6), 3e6);
+  assert.equal(momentEnd(9.5e6, 1e6, 9.7e6), 9.7e6);
+});
+
+test("a label is inside the time line", () => {
+  for (const width of [320, 1280, 1920, 3840])
+    for (let x = 76; x <= width; x++) {
+      const left = labelLeft(x, 90, 79, width - 3);
+      assert.ok(left >= 79 && left + 90 <= width - 3, `${left} of ${width}`);
+    }
+  assert.equal(labelLeft(100, 90, 79, 317), 107);
+});
 
 test("one number stands for a column of equal ones", async () => {
   const { raw } = recording();

@@ -78,6 +78,39 @@ def use():
     drive(*page_of(recorded()), "ranges", "search", "keyboard")
 
 
+def bins():
+    """A selection snaps to the steps of the page, and its figures are those of the report for the same time."""
+    path, page, told = fresh(), fresh(".html"), fresh(".json")
+    record([compile_c("""
+        #include <stdlib.h>
+        #include <unistd.h>
+        static void *kept[4096];
+        __attribute__((noinline)) static void at(unsigned bits, unsigned i, unsigned slot) {
+          if (bits & 1) at(bits >> 1, i, slot);
+          else if (bits) at(bits >> 1, i, slot);
+          else free(kept[slot]), kept[slot] = malloc(i % 500 + 1);
+        }
+        int main() {
+          unsigned random = 1;
+          for (unsigned i = 0; i < 300000; i++) {
+            random = random * 1103515245 + 12345;
+            at(256 | random >> 8 & 255, i, random >> 16 & 4095);
+            if (i % 2000 == 0) usleep(1000);
+          }
+        }""", "-O1")], "--sample=999", "--malloc=all", path=path)
+    sonde("view", path, "-o", page)
+    data = data_of(page)
+    bin_ns = max(data[name]["unit_ns"] for name in ("samples", "blocks"))
+    check(bin_ns > data["samples"]["unit_ns"] and bin_ns % 1024000 == 0, f"the bins have {bin_ns} ns")
+    duration = data["report"]["duration_ns"]
+    asked = [duration * part / 1e9 for part in (0.31, 0.77)]
+    snapped = [round(bin_ns * round(end * 1e9 / bin_ns) / 1e9, 9) for end in asked]
+    report = json.loads(sonde("report", path, "--json", "--from", f"{snapped[0]:.9f}", "--to", f"{snapped[1]:.9f}"))
+    pathlib.Path(told).write_text(json.dumps(
+        {"asked": asked, "snapped": snapped, "bin": bin_ns, "text": "in steps of", "seconds": duration / 1e9, "report": report}))
+    drive(page, told, "bins")
+
+
 def looks():
     drive(*page_of(recorded()), "sizes", "accessibility")
 
@@ -279,5 +312,5 @@ def built():
 
 
 built()
-run_cases([figures, use, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
+run_cases([figures, use, bins, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
            without_display])

@@ -3,7 +3,7 @@
 
 #include "analysis/malloc/estimate.h"
 
-#define FIRST_UNIT_NS  UINT64_C(1048576)
+#define FIRST_UNIT_NS  UINT64_C(1024000) /* 1000 * 2^n, as the other steps */
 #define FIRST_CURVE_NS UINT64_C(65536)
 #define ROWS_LIMIT     200000u
 
