@@ -40,12 +40,11 @@ shm_control_t *writer_control(void) { return writer_global ? writer_global->cont
 /* Maps the shared buffers of FD, if they are those of TOKEN, and closes FD. */
 static shm_control_t *map_shm(int fd, const char *token) {
   if (fd < 0) return NULL;
-  uint64_t control_bytes = (uint64_t)SHM_CONTROL_PAGES * SHM_PAGE;
   shm_control_t *control = os_map_shared(fd, 0, SHM_BYTES);
   os_close(fd);
   if (!control) return NULL;
   bool hidden = os_hide_from_fork(control, SHM_BYTES);
-  if (hidden && os_populate(control, control_bytes) && control->magic == SHM_MAGIC &&
+  if (hidden && os_populate(control, SHM_POPULATED_BYTES) && control->magic == SHM_MAGIC &&
       text_equal(control->token, token))
     return control;
   os_unmap(control, SHM_BYTES);
