@@ -83,9 +83,10 @@ static void print_program(const audited_program_t *p, FILE *out) {
   fprintf(out,
           "  functions  %" PRIu32 " audited; %" PRIu32 " others are in no library of the program\n",
           a->flat->function_count - absent_functions(a), absent_functions(a));
-  if (audit_depth(a->flat))
-    fprintf(out, "  depth      %" PRIu32 " innermost frames of each stack were recorded\n",
-            audit_depth(a->flat));
+  uint32_t depth = audit_depth(a->flat);
+  if (depth)
+    fprintf(out, "  depth      %" PRIu32 " innermost %s of each stack %s recorded\n", depth,
+            depth == 1 ? "frame" : "frames", depth == 1 ? "was" : "were");
   if (a->damaged) fprintf(out, "  damaged    %" PRIu64 " calls cannot be decoded\n", a->damaged);
 }
 
