@@ -107,10 +107,12 @@ typedef struct sonde_stall {
   int hot_path_percent;
 
   sonde_stall_cause_t cause;
-  /* the lock that the thread waited for when it was last polled or, in SONDE_STALL_ENDED, before;
-   * 0: none. Of a futex that is no lock, nothing is told. */
+  /* the lock that the thread waited for when it was last polled; in SONDE_STALL_ENDED, the lock of
+   * the longest wait in the whole iteration. 0: none. If CAUSE is SONDE_STALL_LOCK or
+   * SONDE_STALL_DEADLOCK at the end, a lock is named. Nothing is told of a futex that is no lock.
+   */
   uintptr_t lock;
-  /* the thread that held it; 0: unknown, or several readers */
+  /* the thread that held it at the last poll of that wait; 0: unknown, or several readers */
   pid_t lock_owner;
 } sonde_stall_t;
 

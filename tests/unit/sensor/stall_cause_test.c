@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "os/os.h"
+#include "sensor/stall/stall_locks.h"
 #include "skip.h"
 #include "sonde/stall.h"
 
@@ -23,14 +24,21 @@
 
 static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
-static atomic_int wanted, owner;
-static atomic_bool is_told, has_lock;
-static _Atomic uintptr_t lock;
+static atomic_int wanted, owner, ending, end_owner;
+static atomic_bool is_told, has_lock, has_ended;
+static _Atomic uintptr_t lock, end_lock;
 static int ends[2];
 
 static void on_stall(const sonde_stall_t *s, void *unused) {
   (void)unused;
-  if (s->phase == SONDE_STALL_ENDED || (int)s->cause != atomic_load(&wanted)) return;
+  if (s->phase == SONDE_STALL_ENDED) {
+    if (s->tid != atomic_load(&ending)) return;
+    atomic_store(&end_lock, s->lock);
+    atomic_store(&end_owner, s->lock_owner);
+    atomic_store(&has_ended, true);
+    return;
+  }
+  if ((int)s->cause != atomic_load(&wanted)) return;
   atomic_store(&lock, s->lock);
   atomic_store(&owner, s->lock_owner);
   atomic_store(&is_told, true);
@@ -114,6 +122,62 @@ static void a_mutex_and_its_owner(void **unused) {
   assert_true(atomic_load(&lock) == (uintptr_t)&one);
 }
 
+static void *take_one_and_go_on(void *unused) {
+  atomic_store(&ending, os_tid());
+  assert_int_equal(sonde_stall_begin(0), 0);
+  pthread_mutex_lock(&one);
+  pthread_mutex_unlock(&one);
+  usleep(THRESHOLD_MS * 1000); /* ten polls find the thread after its wait */
+  assert_int_equal(sonde_stall_end(), 0);
+  return unused;
+}
+
+static void the_end_names_the_lock_of_the_longest_wait(void **unused) {
+  (void)unused;
+  skip_without_owners();
+  pthread_mutex_lock(&one);
+  pthread_t thread = begin(take_one_and_go_on, SONDE_STALL_LOCK);
+  wait_for(&is_told);
+  pthread_mutex_unlock(&one);
+  pthread_join(thread, NULL);
+  wait_for(&has_ended);
+  assert_true(atomic_load(&end_lock) == (uintptr_t)&one);
+  assert_int_equal(atomic_load(&end_owner), os_tid());
+}
+
+/* Polls of 10 ms: of the lock LOCK held by OWNER, which may wait for the thread. */
+static void poll(stall_locks_t *locks, uint64_t address, pid_t holder, bool deadlock) {
+  const stall_lock_t seen = {address, holder, deadlock, 10};
+  stall_locks_add(locks, &seen);
+}
+
+static void assert_lock(const stall_lock_t *found, uint64_t address, pid_t holder, bool deadlock) {
+  assert_true(found->address == address);
+  assert_int_equal(found->owner, holder);
+  assert_true(found->deadlock == deadlock);
+}
+
+static void the_longest_wait_is_kept(void **unused) {
+  (void)unused;
+  stall_locks_t locks = {0};
+  poll(&locks, 0, 0, false);
+  assert_lock(&locks.longest, 0, 0, false);
+  poll(&locks, 0x100, 7, false);
+  poll(&locks, 0, 0, false); /* awake for a moment: the same wait */
+  poll(&locks, 0x100, 0, false);
+  assert_lock(&locks.longest, 0x100, 7, false);
+  poll(&locks, 0x200, 8, true);
+  assert_lock(&locks.longest, 0x100, 7, false);
+  assert_lock(&locks.current, 0x200, 8, true);
+  poll(&locks, 0x200, 9, true); /* as long: the later one */
+  assert_lock(&locks.longest, 0x200, 9, true);
+  poll(&locks, 0, 0, false);
+  assert_lock(&locks.longest, 0x200, 9, true);
+  assert_lock(&locks.current, 0, 0, false);
+  poll(&locks, 0x200, 9, false); /* the deadlock is over */
+  assert_lock(&locks.longest, 0x200, 9, false);
+}
+
 static void *take_shared(void *unused) {
   assert_int_equal(sonde_stall_begin(0), 0);
   pthread_rwlock_rdlock(&shared);
@@ -177,6 +241,8 @@ int main(void) {
                                      cmocka_unit_test(a_mutex_and_its_owner),
                                      cmocka_unit_test(a_rwlock_and_its_writer),
                                      cmocka_unit_test(a_deadlock),
+                                     cmocka_unit_test(the_end_names_the_lock_of_the_longest_wait),
+                                     cmocka_unit_test(the_longest_wait_is_kept),
                                      cmocka_unit_test(causes_have_texts)};
   pthread_t thread;
   if (skips_under_tsan()) return 77;

@@ -14,6 +14,7 @@
 #include "os/thread_slot.h"
 #include "sensor/stall/attribution.h"
 #include "sensor/stall/rules.h"
+#include "sensor/stall/stall_locks.h"
 #if defined(__APPLE__)
 #include "sensor/stall/apple/run_loop.h"
 #endif
@@ -50,10 +51,9 @@ typedef struct watch {
   uint32_t number;
   /* active time at the last call of the callback */
   uint64_t reported_ns;
-  /* where the time went, and the lock that was waited for last */
+  /* where the time went, and the locks that were waited for */
   stall_totals_t totals;
-  uintptr_t lock;
-  pid_t lock_owner;
+  stall_locks_t locks;
   /* sampled stacks; NULL: none yet, or no memory for them */
   attribution_t *attribution;
 } watch_t;
@@ -194,8 +194,14 @@ static void add_to_totals(watch_t *w, const stall_poll_t *poll, const os_wait_t 
   const stall_poll_t *last = &w->iteration.last;
   const stall_observation_t seen = {
       .state = poll->state, .is_mutex = wait->is_lock, .call = wait->in_call ? "unknown" : ""};
-  if (!w->iteration.polled || poll->now_ns <= last->now_ns || poll->run_ns < last->run_ns) return;
-  stall_totals_add(&w->totals, &seen, poll->now_ns - last->now_ns, poll->run_ns - last->run_ns);
+  bool counts = w->iteration.polled && poll->now_ns > last->now_ns && poll->run_ns >= last->run_ns;
+  uint64_t weight_ns = counts ? poll->now_ns - last->now_ns : 0;
+  if (counts) stall_totals_add(&w->totals, &seen, weight_ns, poll->run_ns - last->run_ns);
+  const stall_lock_t lock = {.address = wait->is_lock ? wait->lock : 0,
+                             .owner = wait->owner,
+                             .deadlock = wait->is_lock && waits_for(wait->owner, w->tid),
+                             .waited_ns = weight_ns};
+  stall_locks_add(&w->locks, &lock);
 }
 
 /* Call it before stall_iteration_poll. */
@@ -205,12 +211,11 @@ static void note_cause(watch_t *w, const stall_poll_t *poll) {
   if (is_asleep && os_thread_wait(w->tid, &wait) != 0)
     wait = (os_wait_t){.in_call = true}; /* unknown; a thread seldom waits elsewhere */
   add_to_totals(w, poll, &wait);
-  w->totals.deadlock = wait.is_lock && waits_for(wait.owner, w->tid);
-  w->lock = wait.lock;
-  w->lock_owner = wait.owner;
 }
 
 static void call_back(watch_t *w, sonde_stall_phase_t phase, uint64_t length_ns, uint64_t now_ns) {
+  const stall_lock_t *lock = phase == SONDE_STALL_ENDED ? &w->locks.longest : &w->locks.current;
+  w->totals.deadlock = lock->deadlock;
   sonde_stall_t stall = {.phase = phase,
                          .number = w->number,
                          .tid = w->tid,
@@ -218,8 +223,8 @@ static void call_back(watch_t *w, sonde_stall_phase_t phase, uint64_t length_ns,
                          .length_ns = length_ns,
                          .pcs = monitor.pcs,
                          .cause = stall_cause_of_label(stall_label_of(&w->totals)),
-                         .lock = w->lock,
-                         .lock_owner = w->lock_owner,
+                         .lock = lock->address,
+                         .lock_owner = lock->owner,
                          .hot_path_count = SONDE_EFULL};
   if (phase != SONDE_STALL_ENDED) stall.count = capture_stack(w);
   if (w->attribution)
