@@ -2,7 +2,8 @@
  *
  * Stalls of threads that wait for a lock: which one, and who holds it. The locks are made here as
  * libplatform and libpthread make them, on the kernel's calls: an os_unfair_lock, a pthread mutex
- * of macOS 12 and an older one. A wait on the same call that is none for a lock has no owner.
+ * of macOS 12 and an older one, and a pthread rwlock, which a writer or readers hold. A wait on the
+ * same call that is none for a lock has no owner.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -16,6 +17,12 @@
 extern int __ulock_wait(uint32_t operation, void *address, uint64_t value, uint32_t timeout);
 extern uint32_t __psynch_mutexwait(void *mutex, uint32_t mgen, uint32_t ugen, uint64_t tid,
                                    uint32_t flags);
+extern uint32_t __psynch_rw_rdlock(void *lock, uint32_t lgen, uint32_t ugen, uint32_t sequence,
+                                   int flags);
+extern uint32_t __psynch_rw_wrlock(void *lock, uint32_t lgen, uint32_t ugen, uint32_t sequence,
+                                   int flags);
+extern uint32_t __psynch_rw_unlock(void *lock, uint32_t lgen, uint32_t ugen, uint32_t sequence,
+                                   int flags);
 extern int __ulock_wake(uint32_t operation, void *address, uint64_t value);
 extern uint32_t __psynch_mutexdrop(void *mutex, uint32_t mgen, uint32_t ugen, uint64_t tid,
                                    uint32_t flags);
@@ -25,9 +32,11 @@ extern uint32_t __psynch_mutexdrop(void *mutex, uint32_t mgen, uint32_t ugen, ui
 #define ULF_WAKE_ALL        0x00000100u
 #define ULF_NO_ERRNO        0x01000000u
 
-typedef enum kind { UNFAIR, MUTEX, OLDER_MUTEX, WORD } kind_t;
+/* Rwlocks by who holds them and what the other thread wants: WRITE_READ, a writer and to read. */
+typedef enum kind { UNFAIR, MUTEX, OLDER_MUTEX, WORD, WRITE_READ, WRITE_WRITE, READ_WRITE } kind_t;
 
-/* pthread_mutex_t of libpthread; of the other kinds, `word` alone is used. */
+/* pthread_mutex_t of libpthread, and the beginning of its pthread_rwlock_t, whose `tid` is the
+ * writer's; of the other kinds, `word` alone is used. */
 typedef struct lock {
   uint64_t signature;
   uint32_t own_lock, options;
@@ -58,19 +67,30 @@ static void take_word(lock_t *lock, uint32_t mask) {
   }
 }
 
-static void take_older(lock_t *lock) {
+static bool is_rwlock(kind_t kind) { return kind >= WRITE_READ; }
+
+static void wait_for_sequence(lock_t *lock, kind_t kind) {
+  if (kind == WRITE_READ)
+    (void)__psynch_rw_rdlock(lock, 1, 0, 0, 0);
+  else if (is_rwlock(kind))
+    (void)__psynch_rw_wrlock(lock, 1, 0, 0, 0);
+  else
+    (void)__psynch_mutexwait(lock, 1, 0, __atomic_load_n(&lock->tid, __ATOMIC_RELAXED), 0);
+}
+
+static void take_sequence(lock_t *lock, kind_t kind) {
   uint32_t seen = 0;
   uint64_t self;
   (void)pthread_threadid_np(NULL, &self);
   while (!exchange(&lock->sequence[0], &seen, 1)) {
-    (void)__psynch_mutexwait(lock, 1, 0, __atomic_load_n(&lock->tid, __ATOMIC_RELAXED), 0);
+    wait_for_sequence(lock, kind);
     seen = 0;
   }
-  __atomic_store_n(&lock->tid, self, __ATOMIC_RELAXED);
+  __atomic_store_n(&lock->tid, kind == READ_WRITE ? 0 : self, __ATOMIC_RELAXED);
 }
 
 static void take(lock_t *lock, kind_t kind) {
-  if (kind == OLDER_MUTEX) return take_older(lock);
+  if (kind == OLDER_MUTEX || is_rwlock(kind)) return take_sequence(lock, kind);
   if (kind != WORD) return take_word(lock, kind == UNFAIR ? ~0u : ~3u);
   while (__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE))
     (void)__ulock_wait(UL_COMPARE_AND_WAIT, &lock->word, lock->word, 0);
@@ -78,10 +98,13 @@ static void take(lock_t *lock, kind_t kind) {
 
 static void give(lock_t *lock, kind_t kind) {
   uint32_t operation = kind == WORD ? UL_COMPARE_AND_WAIT : UL_UNFAIR_LOCK;
-  if (kind == OLDER_MUTEX) {
+  if (kind == OLDER_MUTEX || is_rwlock(kind)) {
     __atomic_store_n(&lock->tid, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&lock->sequence[0], 0, __ATOMIC_RELEASE);
-    (void)__psynch_mutexdrop(lock, 1, 0, 0, 0);
+    if (is_rwlock(kind))
+      (void)__psynch_rw_unlock(lock, 1, 0, 0, 0);
+    else
+      (void)__psynch_mutexdrop(lock, 1, 0, 0, 0);
   } else {
     __atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
     (void)__ulock_wake(operation | ULF_WAKE_ALL | ULF_NO_ERRNO, &lock->word, 0);
@@ -99,9 +122,16 @@ static volatile sonde_stall_cause_t wanted_cause;
 static volatile uintptr_t wanted_lock;
 static volatile pid_t wanted_owner;
 static volatile bool is_told;
+/* ends of stalls in locks, and those of them without a lock */
+static volatile int lock_ends, unnamed_ends;
 
 static void on_lock_stall(const sonde_stall_t *s, void *context) {
   (void)context;
+  if (s->phase == SONDE_STALL_ENDED &&
+      (s->cause == SONDE_STALL_LOCK || s->cause == SONDE_STALL_DEADLOCK)) {
+    lock_ends++;
+    if (!s->lock) unnamed_ends++;
+  }
   if (s->tid != waiters[0] || s->phase == SONDE_STALL_ENDED) return;
   if (s->cause == wanted_cause && s->lock == wanted_lock && s->lock_owner == wanted_owner)
     is_told = true;
@@ -133,8 +163,9 @@ static uintptr_t address_of(lock_t *lock) {
 }
 
 static void begin_with(kind_t how) {
+  uint64_t signature = is_rwlock(how) ? 0x52574C4B : 0x4D555458 | (how == MUTEX ? 2 : 0);
   for (int i = 0; i < 2; i++)
-    locks[i] = (lock_t){.signature = how == UNFAIR ? 0 : 0x4D555458 | (how == MUTEX ? 2 : 0)};
+    locks[i] = (lock_t){.signature = how == UNFAIR ? 0 : signature};
   kind = how;
   is_told = false;
 }
@@ -151,7 +182,7 @@ static void check_lock(kind_t how, const char *what) {
   begin_with(how);
   wanted_cause = how == WORD ? SONDE_STALL_BLOCKED : SONDE_STALL_LOCK;
   wanted_lock = how == WORD ? 0 : address_of(&locks[0]);
-  wanted_owner = how == WORD ? 0 : sonde_main_thread();
+  wanted_owner = how == WORD || how == READ_WRITE ? 0 : sonde_main_thread();
   if (how == WORD)
     locks[0].word = 1;
   else
@@ -212,10 +243,15 @@ void check_locks(void) {
   check_lock(UNFAIR, "an unfair lock and its owner");
   check_lock(MUTEX, "a mutex and its owner");
   check_lock(OLDER_MUTEX, "an older mutex and its owner");
+  check_lock(WRITE_READ, "an rwlock that a writer holds and a thread wants to read");
+  check_lock(WRITE_WRITE, "the same, for a thread that wants to write");
+  check_lock(READ_WRITE, "an rwlock that is read has no owner");
   check_lock(WORD, "a word that is no lock has no owner");
   check_deadlock(UNFAIR, "two threads that wait for each other");
   check_deadlock(OLDER_MUTEX, "the same, with older mutexes");
+  check_deadlock(WRITE_WRITE, "the same, with rwlocks");
   check(sonde_stall_monitor_stop() == 0, "the monitor is stopped once more");
   pthread_join(watcher, &result);
   check(status == 0, "and comes back once more");
+  check(lock_ends && !unnamed_ends, "the end of a wait for a lock names the lock");
 }

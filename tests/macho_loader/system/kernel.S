@@ -81,15 +81,21 @@ function __ulock_wait
   jmp _mac_lock_wait
 end
 
-/* __psynch_mutexwait(mutex, mgen, ugen, tid, flags): until the mutex's sequence is not MGEN. The
- * kernel keeps the tid in r10, which a futex takes as a time, so it is not kept. */
-function __psynch_mutexwait
+/* __psynch_mutexwait(mutex, mgen, ugen, tid, flags), and the same of an rwlock: until the lock's
+ * sequence is not MGEN. The kernel keeps the tid in r10, which a futex takes as a time, so it is
+ * not kept. */
+.macro sequence_wait name, number
+function \name
   movq %rdi, %r9
   addq $32, %rdi
   movl %esi, %edx
-  movl $301, %r8d
+  movl $\number, %r8d
   jmp _mac_lock_wait
 end
+.endm
+sequence_wait __psynch_mutexwait, 301
+sequence_wait __psynch_rw_rdlock, 306
+sequence_wait __psynch_rw_wrlock, 307
 
 function mac_lock_wait
   movl $128, %esi
@@ -101,16 +107,21 @@ _mac_lock_call:
   retq
 end
 
-/* __ulock_wake(operation, address, value) and __psynch_mutexdrop(mutex, …): all who wait */
+/* __ulock_wake(operation, address, value), __psynch_mutexdrop(mutex, …) and the same of an rwlock:
+ * all who wait */
 function __ulock_wake
   movq %rsi, %rdi
   jmp _mac_wake
 end
 
-function __psynch_mutexdrop
+.macro sequence_wake name
+function \name
   addq $32, %rdi
   jmp _mac_wake
 end
+.endm
+sequence_wake __psynch_mutexdrop
+sequence_wake __psynch_rw_unlock
 
 function mac_wake
   movl $129, %esi
@@ -177,13 +188,18 @@ function __ulock_wait
   b _mac_lock_wait
 end
 
-function __psynch_mutexwait
+.macro sequence_wait name, number
+function \name
   mov x9, x0
   add x0, x0, #32
   mov x2, x1
-  mov x16, #301
+  mov x16, #\number
   b _mac_lock_wait
 end
+.endm
+sequence_wait __psynch_mutexwait, 301
+sequence_wait __psynch_rw_rdlock, 306
+sequence_wait __psynch_rw_wrlock, 307
 
 function mac_lock_wait
   mov x1, #128
@@ -200,10 +216,14 @@ function __ulock_wake
   b _mac_wake
 end
 
-function __psynch_mutexdrop
+.macro sequence_wake name
+function \name
   add x0, x0, #32
   b _mac_wake
 end
+.endm
+sequence_wake __psynch_mutexdrop
+sequence_wake __psynch_rw_unlock
 
 function mac_wake
   mov x1, #129
