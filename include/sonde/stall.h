@@ -71,7 +71,7 @@ typedef enum sonde_stall_cause {
   SONDE_STALL_BLOCKED,
   /* blocked in a call that no signal ends, often for a disk */
   SONDE_STALL_UNINTERRUPTIBLE,
-  /* waiting for pages of a file; not told on Apple's systems */
+  /* waiting for pages of a file; not detected on Apple's systems */
   SONDE_STALL_PAGES,
   /* ready, but without a CPU: the rest of its time is below the tenth part of that wait */
   SONDE_STALL_NO_CPU,
@@ -109,8 +109,8 @@ typedef struct sonde_stall {
   sonde_stall_cause_t cause;
   /* the lock that the thread waited for when it was last polled; in SONDE_STALL_ENDED, the lock of
    * the longest wait in the whole iteration. 0: none. If CAUSE is SONDE_STALL_LOCK or
-   * SONDE_STALL_DEADLOCK at the end, a lock is named. Nothing is told of a futex that is no lock.
-   */
+   * SONDE_STALL_DEADLOCK at the end, a lock is named. A futex that is not a lock is not
+   * reported here. */
   uintptr_t lock;
   /* the thread that held it at the last poll of that wait; 0: unknown, or several readers */
   pid_t lock_owner;
