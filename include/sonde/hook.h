@@ -5,11 +5,11 @@
  * A call that leaves an image goes through an import slot: a word that the dynamic loader filled
  * with the function's address. A pointer to a function in a table is such a slot too. A hook writes
  * the address of the replacement into every import slot of that name: slots of the procedure
- * linkage table (lazily bound or not), of -fno-plt code, and of data. Calls that use no slot are
- * not hooked: calls inside the defining image if that image was linked with -Bsymbolic or the like,
- * calls in a static program, and calls through a pointer that the program copied before the hook
- * was installed.
- * sonde_hook_reach reports every slot.
+ * linkage table (lazily bound or not), of -fno-plt code, and of data. sonde_hook_reach reports
+ * every slot. Calls that use no slot are not hooked:
+ *   - calls inside the defining image, if that image was linked with -Bsymbolic or the like;
+ *   - calls in a static program;
+ *   - calls through a pointer that the program copied before the hook was installed.
  *
  * While hooks are installed, dlsym and dlvsym return the replacement, except for RTLD_NEXT, which
  * wrappers use to reach the next definition.
@@ -113,9 +113,9 @@ typedef struct sonde_slot {
 } sonde_slot_t;
 
 /* Calls VISIT for each slot of HOOK's symbol in the images that are loaded now, and for images that
- * cannot be hooked, until VISIT returns nonzero. VISIT must not call functions of this header, and
- * must not load or unload images. Pointers that the program copied before the hook was installed
- * are not found. Returns the number of hooked slots, SONDE_ENOTFOUND, SONDE_EINVAL or
+ * cannot be hooked. Stops when VISIT returns nonzero. VISIT must not call functions of this header,
+ * and must not load or unload images. Pointers that the program copied before the hook was
+ * installed are not found. Returns the number of hooked slots, SONDE_ENOTFOUND, SONDE_EINVAL or
  * SONDE_EBUSY. */
 SONDE_API int sonde_hook_reach(const sonde_hook_t *hook,
                                int (*visit)(const sonde_slot_t *slot, void *context),

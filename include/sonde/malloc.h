@@ -4,8 +4,8 @@
  *
  * Under `sonde record` these functions act on that recording, whether libsonde is linked as a
  * shared or a static library. Otherwise sonde_malloc_log_start creates a recording, and hooks
- * malloc and its family by name in every image, including images loaded later (sonde/hook.h lists
- * calls that hooks cannot see). `sonde report FILE` reads both kinds of recording.
+ * malloc and its family by name in every image, including images loaded later. sonde/hook.h lists
+ * calls that hooks cannot see. `sonde report FILE` reads both kinds of recording.
  *
  * Without `sonde record`, no second process completes the recording. exit and sonde_malloc_log_stop
  * write everything. A program that is killed or calls _exit loses the last events, at most 256 KB

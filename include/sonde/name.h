@@ -8,9 +8,9 @@
  * indexes its symbols; each further name costs one search. The command `sonde symbolize` also finds
  * source lines, inlined functions and debug files, and demangles names.
  *
- * Any thread may call these functions, also inside malloc, after fork and in a signal handler, for
- * example a crash handler on an alternate stack of 8 KB (12 KB on aarch64). They do not call malloc
- * or the dynamic loader, take no lock, keep no descriptor open and preserve errno.
+ * Any thread may call these functions, also inside malloc, after fork and in a signal handler. A
+ * crash handler needs an alternate stack of 8 KB (12 KB on aarch64). They do not call malloc or the
+ * dynamic loader, take no lock, keep no descriptor open and preserve errno.
  */
 #ifndef SONDE_NAME_H
 #define SONDE_NAME_H

@@ -3,8 +3,9 @@
  * The calling thread's stack, as program counters or as one id.
  *
  * Any thread may call these functions, also in a signal handler, inside malloc and after fork,
- * unless a declaration says otherwise. They do not call malloc or the dynamic loader, take no lock
- * that the program may hold, do not write to the program's stack frames and preserve errno.
+ * unless a declaration says otherwise. They do not call malloc or the dynamic loader, and take no
+ * lock that the program may hold. They do not write to the program's stack frames, and preserve
+ * errno.
  *
  * A stack is listed innermost first. Entry 0 is the address that the capturing function returns to.
  * All entries are return addresses (the call is before them) with two exceptions: the pc of a

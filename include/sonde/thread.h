@@ -7,11 +7,11 @@
  * handler; the default action of SIGURG is to ignore it. A thread that blocks SIGURG or waits for
  * signals is never signaled.
  *
- * By default a blocked thread is signaled only if unwinding needs a register that the kernel does
- * not report (on aarch64 the link register, in a leaf) and the kernel restarts the interrupted
- * call. Such calls are flock(2), waits for a child, and, without a time limit, futex(2), read,
- * write, accept, send and recv. If the kernel does not restart the call, or with SONDE_NO_SIGNAL,
- * the stack is SONDE_STACK_BROKEN (SONDE_ENOTFOUND).
+ * By default a blocked thread is signaled only if two conditions hold. Unwinding needs a register
+ * that the kernel does not report: on aarch64 the link register, in a leaf. The kernel restarts the
+ * interrupted call. Such calls are flock(2), waits for a child, and, without a time limit,
+ * futex(2), read, write, accept, send and recv. If the kernel does not restart the call, or with
+ * SONDE_NO_SIGNAL, the stack is SONDE_STACK_BROKEN (SONDE_ENOTFOUND).
  *
  * The first request installs the handler, which stays for the life of the process and passes every
  * other SIGURG to the program's handler.

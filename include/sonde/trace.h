@@ -48,8 +48,8 @@ SONDE_API int sonde_trace_start(size_t limit_bytes);
  *   IMAGE!FUNCTION      a function of this image, whoever calls it; !FUNCTION is one of the program
  *   -[Class selector:]  an Objective-C method; +[Class selector] is one of a class
  *
- * A call of an import or a method then goes through a trampoline, which costs 1 ns while tracing is
- * off and about 20 ns while it is on. Their hooks stay for good. A function of an image is patched
+ * A call of an import or a method then goes through a trampoline. That costs 1 ns while tracing is
+ * off, and about 20 ns while it is on. Their hooks stay for good. A function of an image is patched
  * now, if the image is loaded, does not contain libsonde, and the process has one thread.
  * sonde_trace_stop restores its bytes. sonde_trace_start patches it again, if the process has one
  * thread then. Functions that cannot be patched are left alone. On Apple's systems none is patched.
