@@ -16,7 +16,7 @@ import subprocess
 import threading
 
 from helpers import (
-    FIXTURES, TIMEOUT_SECONDS, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, sonde, start_record, write)
+    FIXTURES, SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, sonde, start_record, write)
 from shared.calls import no_call_missing, record_trace, switched, trace_of, trace_source
 
 needs_agent()
@@ -240,6 +240,88 @@ def a_recorder_that_is_late_stops_the_threads_nevertheless():
     # The agent restored the functions before; so an address in one of them may be left over on the stack.
     found = {f["function"]: f["calls"] for f in told["functions"]}
     assert len(found) > 7 and set(found.values()) == {200}, told
+
+
+INSIDE = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define KEEP __attribute__((noinline))
+static int ends[4][2], arrived;
+static void *volatile block;
+KEEP static int inner(int n) { volatile int m = n; return m + 1; }
+KEEP static int middle(int n, int me) {
+  char byte;
+  __atomic_fetch_add(&arrived, 1, __ATOMIC_RELEASE);
+  int got = (int)read(ends[me][0], &byte, 1);
+  return inner(n) + got;
+}
+KEEP static int outer(int n, int me) { return middle(n, me) * 2; }
+static void *work(void *me) {
+  int sum = 0;
+  for (int i = 0; i < 3; i++) sum += outer(i, (int)(long)me);
+  if (sum != 18) puts("wrong");
+  return me;
+}
+int main(void) {
+  pthread_t t[4];
+  for (long i = 0; i < 4; i++)
+    if (pipe(ends[i]) || pthread_create(&t[i], NULL, work, (void *)i)) return 1;
+  printf("%d\n", (int)getpid());
+  fflush(stdout);
+  for (int line, rounds = 0; (line = getchar()) != EOF;) {
+    if (line == '\n') continue;
+    block = malloc(10);
+    free(block);
+    if (line == 'g' && ++rounds)
+      for (int i = 0; i < 4; i++)
+        if (write(ends[i][1], "x", 1) != 1) return 1;
+    while (rounds < 3 && __atomic_load_n(&arrived, __ATOMIC_ACQUIRE) < 4 * (rounds + 1)) usleep(100);
+    puts("done");
+    fflush(stdout);
+  }
+  for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+  puts("right");
+  return 0;
+}
+"""
+
+
+def threads_inside_traced_functions():
+    """Four threads call three times; in each call they wait while tracing is switched off, on, and off and on."""
+    path, run = start_record([compile_c(INSIDE, "-O1", "-pthread")], "--trace=!inner,!middle,!outer", "--no-waits",
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pid = run.stdout.readline().strip()
+
+    def tell(letter):
+        run.stdin.write(letter + "\n")
+        run.stdin.flush()
+        assert run.stdout.readline() == "done\n"
+
+    def switch(word):
+        """The program notices in malloc, so it is kept at work."""
+        ctl = subprocess.Popen([SONDE, "ctl", pid, "trace=" + word], stdout=subprocess.PIPE, text=True)
+        while ctl.poll() is None:
+            tell("n")
+        assert ctl.communicate()[0] == f"trace {word}\n", word
+
+    tell("n")
+    for words in (["off"], ["on"], ["off", "on"]):
+        for word in words:
+            switch(word)
+        tell("g")
+    out, complaints = run.communicate(timeout=TIMEOUT_SECONDS)
+    assert (run.returncode, out) == (0, "right\n"), (run.returncode, out, complaints)
+    told = trace_of(path)["trace"]
+    found = {f["function"]: f["calls"] for f in told["functions"]}
+    # Eight calls begin while tracing is on. A function is left alone where a thread is in it or may return into it.
+    left = sum(int(n) for n in re.findall(r"(\d+) functions? (?:is|are) not patched: other threads", complaints))
+    fewer = [name for name in ("inner", "middle", "outer") if found.get(name, 0) < 8]
+    assert set(found) <= {"inner", "middle", "outer"} and set(found.values()) <= {4, 8}, found
+    assert found["outer"] >= 4 and found["middle"] >= 4 and len(fewer) <= left, (found, complaints)
+    assert told["lost"] == 0 and told["unmatched"] <= 8, told
+    return f"{found}, {told['unmatched']} returns of calls that began before tracing was switched"
 
 
 def what_a_pattern_selects():
