@@ -65,7 +65,10 @@ void notes_of_trace(const shm_control_t *c) {
     message_note("no traceable function or method matches '%s'; see 'sonde help record'",
                  c->trace_given);
   if (c->imports_left)
-    message_note("%u functions with unusual calling conventions are not traced", c->imports_left);
+    message_note(c->imports_left == 1
+                     ? "%u function with an unusual calling convention is not traced"
+                     : "%u functions with unusual calling conventions are not traced",
+                 c->imports_left);
   if (c->code_unnamed)
     message_note("%u patchable functions have no symbol to match (stripped binary)",
                  c->code_unnamed);

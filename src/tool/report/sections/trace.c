@@ -188,7 +188,9 @@ print_note(const report_t *r, FILE *out, const char *label, const char *format, 
 static void print_patched(const report_t *r, FILE *out) {
   uint64_t patched = reader_patched(r->reader, MOVE_OK);
   char n[24];
-  if (patched) fprintf(out, "  patched    %s functions at run time\n", report_count(patched, n));
+  if (patched)
+    fprintf(out, "  patched    %s function%s at run time\n", report_count(patched, n),
+            patched == 1 ? "" : "s");
   for (uint32_t i = 1; i < MOVE_FAULT_COUNT; i++) {
     uint64_t count = reader_patched(r->reader, (move_fault_t)i);
     if (!count) continue;
