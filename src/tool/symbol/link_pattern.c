@@ -373,7 +373,13 @@ static void put_glob(buffer_t *b, const char *glob, size_t size) {
       rest && !is_method && *text != '+' && !memchr("[", *text, 1) && read_parts(text, rest, &name);
   bool is_c = is_name && is_of_c(&name, rest);
   if (!is_name || is_c) put(b, "%.*s", (int)size, glob);
-  if (is_name && !(is_c && (*text == '*' || *text == '_'))) put_function(b, &name);
+  if (!is_name || (is_c && (*text == '*' || *text == '_'))) return;
+  put_function(b, &name);
+  if (library || has_wildcard(text, rest)) return;
+  /* Alone and without wildcards: functions of the program, too. Linker names have wildcards. */
+  name.prefix = "!";
+  name.prefix_size = 1;
+  put_function(b, &name);
 }
 
 /* The end of the glob at TEXT: a comma outside of brackets, or the end. */

@@ -151,6 +151,18 @@ static void others_are_copied(void **state) {
   assert_false(link_pattern("net::Socket::read", small, sizeof small));
 }
 
+static void a_name_alone_is_one_of_the_program_too(void **state) {
+  (void)state;
+  static const char *const lists[][2] = {
+      {"compute", "compute,_Z7compute*,_ZL7compute*,!_Z7compute*,!_ZL7compute*"},
+      {"libc*:compute", "libc*:compute,libc*:_Z7compute*"}};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+    char list[256];
+    assert_true(link_pattern(lists[i][0], list, sizeof list));
+    assert_string_equal(list, lists[i][1]);
+  }
+}
+
 /* Any text ends, in buffers of all sizes. */
 static void any_text_ends(void **state) {
   (void)state;
@@ -178,6 +190,7 @@ static void any_text_ends(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_same_functions_are_selected), cmocka_unit_test(names_of_reports_select),
-      cmocka_unit_test(others_are_copied), cmocka_unit_test(any_text_ends)};
+      cmocka_unit_test(others_are_copied), cmocka_unit_test(a_name_alone_is_one_of_the_program_too),
+      cmocka_unit_test(any_text_ends)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

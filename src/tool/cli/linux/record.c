@@ -283,7 +283,7 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
 
 /* Functions of the program are traced: instrumented ones, or those that the pattern patches. */
 static bool traces_program(const recorder_options_t *o) {
-  return o->mode & SENSOR_MODE_trace && (!o->trace_pattern || strchr(o->trace_pattern, '!'));
+  return o->mode & SENSOR_MODE_trace && (!o->trace_given || strchr(o->trace_given, '!'));
 }
 
 /* Adds the audit to --coverage and --audit-depth. */
