@@ -18,6 +18,7 @@
 #include "sonde/trace.h"
 #include "sonde/malloc.h"
 #include "sonde/log.h"
+#include "sonde/apple_log.h"
 #include "sonde/audit.h"
 
 #endif

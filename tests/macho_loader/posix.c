@@ -105,9 +105,21 @@ static int mac_getrlimit(int resource, uint64_t out[2]) {
   return 0;
 }
 
+/* Of a file that has a path. OUT has MAXPATHLEN bytes. */
+static int path_of_descriptor(int fd, char *out) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, out, 1023);
+  if (length < 0) errno = EBADF;
+  if (length < 0 || out[0] != '/') return -1;
+  out[length] = 0;
+  return 0;
+}
+
 int mac_fcntl(int fd, int command, long argument);
 int mac_fcntl(int fd, int command, long argument) {
   if (command == (int)FACT_F_GETFD) return fcntl(fd, F_GETFD);
+  if (command == (int)FACT_F_GETPATH) return path_of_descriptor(fd, (char *)argument);
   if (command != FACT_F_DUPFD_CLOEXEC) die("fcntl %d", command);
   return fcntl(fd, F_DUPFD_CLOEXEC, (int)argument);
 }

@@ -76,11 +76,11 @@ class Bench:
         return run(*self.apple("-O1", "-g", "-fno-stack-protector", "-Wall", "-Wextra", "-I", ROOT / "include",
                                "-I", HERE / "libraries", *how, source))
 
-    def objects(self, folder):
+    def objects(self, folder, *how):
         made = {}
         for source in sorted(s for s in (HERE / folder).iterdir() if s.suffix in (".c", ".m", ".S")):
             made[source.stem] = self.out / (source.stem + ".o")
-            self.compile(source, "-c", "-o", made[source.stem])
+            self.compile(source, *how, "-c", "-o", made[source.stem])
         return made
 
     def libraries(self):
@@ -93,7 +93,8 @@ class Bench:
     def make_system(self, layout):
         folder = self.out / layout
         folder.mkdir(exist_ok=True)
-        system = self.objects("system").values()
+        # Apple's log has the names that libmalloc exports, or those of the framework alone, as on later systems.
+        system = self.objects("system", *["-DFRAMEWORK_NAMES"] * (layout == "chained")).values()
         self.link(layout, ["-dylib", "-undefined", "dynamic_lookup", "-install_name", "/usr/lib/system/kernel.dylib"],
                   folder / "kernel.dylib", *system)
         return folder / "kernel.dylib"
@@ -160,6 +161,54 @@ def faults_of_recordings(sonde, folder, is_private):
     tags = json.loads(run(sonde, "report", "--json", folder / "regions.sonde", "vm"))["vm"]["tags"]
     if [(tag["tag"], tag["calls"], tag["bytes"]) for tag in tags] != [("malloc tiny", 1, 0x70000)]:
         yield f"the tags of regions are {tags}"
+
+
+def faults_of_apple_log(start, sonde, folder, is_private):
+    """Apple's log as the program saved it, read by the command for Linux, against what the program did (program/apple_log.c)."""
+    inside = folder / "apple"
+    inside.mkdir(exist_ok=True)
+    for old in inside.iterdir():
+        old.unlink()
+    done = subprocess.run([*start, "apple", inside, "private" if is_private else "public"], capture_output=True, text=True,
+                          timeout=600, env={**os.environ, "MallocStackLoggingDirectory": str(inside)})
+    print(done.stdout + done.stderr, end="")
+    if done.returncode:
+        yield f"Apple's log: status {done.returncode}"
+    if done.returncode or not is_private or not sonde.exists():
+        return
+    saved, log = [sorted(inside.glob(f"subject.*.{kind}")) for kind in ("index", "table", "images")], inside / "log.sonde"
+    if [len(files) for files in saved] != [1, 1, 1] or len(list(inside.iterdir())) != 4:
+        yield f"Apple's log is saved as {sorted(path.name for path in inside.iterdir())}"
+        return
+    run(sonde, "import", *(files[0] for files in saved), "-o", log)
+    whose = json.loads(run(sonde, "report", "--json", log))
+    if f"{whose['exe']}.{whose['pid']}.index" != saved[0][0].name:
+        yield f"{saved[0][0].name} is of {whose['exe']}, {whose['pid']}"
+    events = events_of(sonde, log)
+    given = {e["address"]: e["size"] for e in events if e["event"] == "malloc" and 1000 <= e["size"] < 1040}
+    freed = [e["address"] for e in events if e["event"] == "free" and e["address"] in given]
+    sizes = [e["size"] for e in events if e["event"] == "malloc"]
+    if sorted(given.values()) != list(range(1000, 1040)) or sorted(given[a] for a in freed) != list(range(1000, 1030)):
+        yield f"Apple's log has the blocks {sorted(given.values())}, and {len(freed)} were freed"
+    if not {3001, 3003, 5005} <= set(sizes) or 7007 in sizes:
+        yield f"Apple's log has the sizes {sorted(sizes)}"
+    threads = {size: {e["tid"] for e in events if e["event"] == "malloc" and e["size"] == size} for size in (1000, 5005)}
+    if any(len(tids) != 1 for tids in threads.values()) or threads[1000] == threads[5005]:
+        yield f"the threads of Apple's log are {threads}"
+    leaves = {e["stack"] for e in events if e["event"] == "malloc" and 20000 <= e["size"] < 20128}
+    if len(leaves) != 128:
+        yield f"128 stacks of Apple's log are {len(leaves)}"
+    way = ["malloc", *["allocate_on_every_way"] * 8, "do_logged", "check_apple_log", "main"]
+    for size, chain in ((1039, ["malloc", "allocate_logged", "do_logged", "check_apple_log", "main"]),
+                        (5005, ["malloc", "in_a_thread"]), (20000, way), (20064, way), (20127, way)):
+        address = next(e["address"] for e in events if e["event"] == "malloc" and e["size"] == size)
+        names = [line.split()[0] for line in run(sonde, "history", log, address).splitlines() if line.startswith("    ")]
+        if [name for name in names if name in chain] != chain:
+            yield f"in Apple's log a block's stack is {names}"
+    mapped = [(e["call"], e["size"]) for e in events if e["event"] == "mapping" and e["size"] in (0x70000, 0x30000)]
+    tags = json.loads(run(sonde, "report", "--json", log, "vm"))["vm"]["tags"]
+    if mapped != [("mapped", 0x70000), ("unmapped", 0x30000)] or "malloc tiny" not in [tag["tag"] for tag in tags]:
+        yield f"Apple's log has the mappings {mapped} and tags {tags}"
 
 
 def calls_of(sonde, path):
@@ -346,6 +395,7 @@ def main():
         bad = any(done.returncode for done in runs)
         faults = list(faults_of_suspends(start, runs[3:5]))
         faults += faults_of_sandbox(start, sonde, folder, folder / "late.dylib", bench.is_private)
+        faults += faults_of_apple_log(start, sonde, folder, bench.is_private)
         if sonde.exists() and not bad:
             faults += [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved, runs[1].stdout),
                        *faults_of_audit(sonde, folder, policy)]

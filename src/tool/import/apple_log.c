@@ -4,6 +4,7 @@
  */
 #include "import/apple_log.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 /* Records checked at either end of a log. */
@@ -35,13 +36,31 @@ apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous)
   return *ambiguous ? APPLE_UNKNOWN : found;
 }
 
+/* NAME.PID, which ends at END. */
+static bool saved_name(const char *text, const char *end, uint32_t *pid, char *name,
+                       size_t capacity) {
+  uint64_t number = 0, unit = 1;
+  const char *digits = end;
+  for (; digits > text && isdigit((unsigned char)digits[-1]) && unit < 10000000000; unit *= 10)
+    number += unit * (uint64_t)(*--digits - '0');
+  size_t length = digits > text ? (size_t)(digits - 1 - text) : 0;
+  if (digits == end || !length || digits[-1] != '.' || length >= capacity || number > INT32_MAX)
+    return false;
+  memcpy(name, text, length);
+  name[length] = 0;
+  *pid = (uint32_t)number;
+  return true;
+}
+
 bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t capacity) {
   static const char prefix[] = "stack-logs.", suffix[] = ".index";
   const char *slash = strrchr(path, '/'), *text = slash ? slash + 1 : path;
   size_t length = strlen(text), tail = sizeof suffix - 1 + 7; /* ".XXXXXX.index" */
-  if (strncmp(text, prefix, sizeof prefix - 1) != 0 || length < sizeof prefix + tail ||
-      strcmp(text + length - (sizeof suffix - 1), suffix) != 0)
+  if (length < sizeof suffix || strcmp(text + length - (sizeof suffix - 1), suffix) != 0)
     return false;
+  if (strncmp(text, prefix, sizeof prefix - 1) != 0)
+    return saved_name(text, text + length - (sizeof suffix - 1), pid, name, capacity);
+  if (length < sizeof prefix + tail) return false;
   char *end;
   unsigned long number = strtoul(text + sizeof prefix - 1, &end, 10);
   if (*end != '.' || end == text + sizeof prefix - 1 || number > INT32_MAX) return false;

@@ -85,7 +85,8 @@ static inline bool apple_is_possible(const apple_record_t *r) {
 apple_layout_t apple_detect(const uint8_t *data, uint64_t size, bool *ambiguous);
 
 /* Reads the process id and the program's name from the name of a log file,
- * "stack-logs.PID.ADDRESS.NAME.XXXXXX.index" (older: without ADDRESS). False for other names. */
+ * "stack-logs.PID.ADDRESS.NAME.XXXXXX.index" (older: without ADDRESS), or of one that
+ * sonde_apple_log_save wrote, "NAME.PID.index". False for other names. */
 bool apple_file_name(const char *path, uint32_t *pid, char *name, size_t capacity);
 
 #endif

@@ -37,6 +37,7 @@ void check_ns_thread(void);
 void check_suspended(const char *log); /* where the log goes; NULL: none */
 void misbehave(const char *what);
 void check_log(const char *folder, bool is_private); /* where the logs go; what the library uses */
+void check_apple_log(const char *folder, bool is_private); /* the same of Apple's log */
 
 /* What `sonde audit compile` wrote; where the recordings go; the path of a library to load. */
 void check_audit(const char *policy, const char *folder, const char *late);

@@ -60,6 +60,8 @@ int main(int argc, char **argv) {
     check_loop();
     check_cpu();
     check_locks();
+  } else if (argc > 3 && strcmp(argv[1], "apple") == 0) {
+    check_apple_log(argv[2], strcmp(argv[3], "private") == 0);
   } else if (argc > 1 && strcmp(argv[1], "suspended") == 0) {
     check_suspended(argc > 2 ? argv[2] : NULL);
   } else if (argc > 2 && strcmp(argv[1], "misbehave") == 0) {
