@@ -211,16 +211,36 @@ def the_program_notices_nothing():
     _has_waited(_said_of_calls(r), last - began + 3 - 0.05)  # which are told in tenths of a second
 
 
-def who_is_asked_and_comes_too_late_notices_nothing():
+def _look_until_answered(r):
+    """On a busy machine no thread may have answered when sonde gives up."""
+    for _ in range(20):
+        done = try_sonde("leaks", r.pid, "--json")
+        if done.returncode != 2:
+            return json.loads(done.stdout)
+        assert "no thread of the program responded" in done.stderr, done
+    raise AssertionError(done)
+
+
+def _who_comes_late_notices_nothing(delay_ms, looks):
+    """Every signal reaches its thread DELAY_MS too late. Returns what was known of the threads' registers."""
     r = _Recorded("live", _compile("notices"))
     r.all_asleep()
-    with subprocess.Popen([_compile("delay"), str(r.pid)], stdout=subprocess.PIPE,
+    with subprocess.Popen([_compile("delay"), str(r.pid), str(delay_ms)], stdout=subprocess.PIPE,
                           text=True) as delay:
         assert delay.stdout.readline() == "ready\n"
-        r.look()
-        late = [t["registers"] for t in r.look()["threads"] if t["registers"] != "stopped"]
+        threads = [t for _ in range(looks) for t in _look_until_answered(r)["threads"]]
         _has_waited(_said_of_calls(r), float("inf"))  # a delay is no part of the wait
+    return [t["registers"] for t in threads]
+
+
+def who_is_asked_and_comes_too_late_notices_nothing():
+    late = [registers for registers in _who_comes_late_notices_nothing(200, 2) if registers != "stopped"]
     assert len(late) > 1, late
+
+
+def who_is_asked_to_lead_and_comes_too_late_notices_nothing():
+    """The recorder asks another thread to lead the search before the first answers, and that one's call is resumed, too."""
+    _who_comes_late_notices_nothing(400, 1)
 
 
 def who_waits_for_a_cpu_when_asked_notices_nothing():

@@ -123,11 +123,6 @@ typedef struct leaks_exchange {
   /* Threads that were inside a realloc at every attempt: the block of that realloc is known at
    * neither address. */
   uint32_t reallocating;
-  /* The recorder's: the thread that it signaled, and the system call that blocked this thread; -1:
-   * none. */
-  uint32_t called;
-  int64_t call;
-  uint64_t call_arguments[6], call_sp, call_pc;
   /* The requester's. */
   uint64_t wanted; /* the address whose referrers are requested; 0: none */
   uint64_t blocks_at, block_count;

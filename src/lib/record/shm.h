@@ -19,6 +19,7 @@
 #include "hook/move.h"
 #include "os/os.h"
 #include "record/format.h"
+#include "record/shared/asked.h"
 #include "record/shared/audit.h"
 #include "record/shared/code.h"
 #include "record/shared/loops.h"
@@ -73,9 +74,10 @@ typedef struct shm_control {
   uint32_t trace_waits;      /* 1: so are imports that can block: sensor/trace/wait_names.h */
   /* The two clocks at the start and at the last update, as in the header. */
   uint64_t calibrated_ticks[2], calibrated_ns[2];
-  int32_t leaks_fd;       /* memory shared for a search for leaks: record/leaks.h */
-  int32_t exit_leaks_fd;  /* the same for the search at the end of the program; 0: none */
-  uint32_t leaks_state;   /* LEAKS_REQUESTED, then LEAKS_ACCEPTED by a thread of the program */
+  int32_t leaks_fd;      /* memory shared for a search for leaks: record/leaks.h */
+  int32_t exit_leaks_fd; /* the same for the search at the end of the program; 0: none */
+  uint32_t leaks_state;  /* LEAKS_REQUESTED, then LEAKS_ACCEPTED by a thread of the program */
+  shm_asked_t asked[SHM_ASKED]; /* the program takes entries, too */
   uint32_t unread_filter; /* 1: the program has a seccomp filter that the agent has not read */
   uint32_t
       from_outside; /* 1: there is no agent in the program (recorder/monitor/outside/observed.h) */

@@ -29,6 +29,7 @@
 #include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/thread_file.h"
+#include "recorder/process_facts.h"
 #include "os/os.h"
 #include "record/leaks.h"
 #include "sonde/status.h"
@@ -135,9 +136,9 @@ static int disturbance_of(pid_t pid, pid_t tid, os_blocked_t *at) {
   return os_waits_for_signals(at->call) ? -1 : 3;
 }
 
-/* Selects the thread to signal, except the CALLS threads that did not respond. Writes the call that
- * blocks it to the exchange. */
-static pid_t choose_thread(pid_t pid, const pid_t *called, int calls) {
+/* Selects the thread to signal, except the CALLS threads that did not respond. *BLOCKED is the call
+ * that blocks it. */
+static pid_t choose_thread(pid_t pid, const pid_t *called, int calls, os_blocked_t *blocked) {
   char path[40];
   pid_t best = 0;
   int least = 5;
@@ -152,15 +153,43 @@ static pid_t choose_thread(pid_t pid, const pid_t *called, int calls) {
     if (disturbance < 0 || disturbance >= least) continue;
     least = disturbance;
     best = tid;
-    leaks_exchange_t *x = exchange.map;
-    x->called = (uint32_t)tid;
-    x->call = at.call;
-    x->call_sp = at.sp;
-    x->call_pc = at.pc;
-    memcpy(x->call_arguments, at.arguments, sizeof x->call_arguments);
+    *blocked = at;
   }
   if (folder) closedir(folder);
   return best;
+}
+
+static bool has_ended(pid_t pid, pid_t tid) {
+  char text[16];
+  return !thread_file_read(-1, pid, tid, "comm", text, sizeof text);
+}
+
+/* Notes for the handler of TID, which the program calls OWN, that it must resume the call AT. A
+ * thread that has not handled an earlier signal runs, or waits for a CPU, because of that signal:
+ * the call is still the one of that signal. False if all entries are in use. */
+static bool note_call(const control_t *c, pid_t tid, uint32_t own, const os_blocked_t *at) {
+  shm_asked_t *table = c->recording->control->asked;
+  os_blocked_t before;
+  if (shm_take_asked(table, own, &before) && at->call < 0) at = &before;
+  for (shm_asked_t *a = table; a < table + SHM_ASKED; a++) {
+    uint32_t there = load_acquire(&a->tid);
+    if (there && (!has_ended(c->pid, (pid_t)a->outer) || !cas_acq_rel(&a->tid, &there, 0u)))
+      continue;
+    a->outer = (uint32_t)tid;
+    a->at = *at;
+    store_release(&a->tid, own);
+    return true;
+  }
+  return false;
+}
+
+/* Signals the thread TID, which AT blocks. */
+static bool ask(const control_t *c, pid_t tid, os_blocked_t *at) {
+  uint32_t own = (uint32_t)process_facts_own_pid(tid);
+  if (!own || !note_call(c, tid, own, at)) return false;
+  if (os_signal_process(c->pid, tid) == 0) return true;
+  (void)shm_take_asked(c->recording->control->asked, own, at);
+  return false;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -186,8 +215,9 @@ static bool signal_program(const control_t *c) {
   s->leaks_fd = exchange.fd;
   store_release(&s->leaks_state, (uint32_t)LEAKS_REQUESTED);
   for (int calls = 0; calls < SIGNALS_MAX && os_monotonic_ns() < until;) {
-    called[calls] = choose_thread(c->pid, called, calls);
-    if (!called[calls] || os_signal_process(c->pid, called[calls]) != 0) {
+    os_blocked_t at = {.call = -1};
+    called[calls] = choose_thread(c->pid, called, calls, &at);
+    if (!called[calls] || !ask(c, called[calls], &at)) {
       nanosleep(&moment, NULL);
       continue;
     }

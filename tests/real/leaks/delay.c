@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Delays the answers of a process's threads: every SIGURG reaches its thread 200 ms later than the
- * kernel would have it. A busy machine does that too, but not when a test asks for it. Says
- * "ready"; ends with the process.
+ * Delays the answers of a process's threads: every SIGURG reaches its thread MS milliseconds later
+ * than the kernel would have it. A busy machine does that too, but not when a test asks for it.
+ * Says "ready"; ends with the process.
+ *
+ * usage: delay PID MS
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -13,8 +15,6 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define DELAY_US 200000
 
 static int seize_threads(const char *pid) {
   char path[64];
@@ -29,7 +29,7 @@ static int seize_threads(const char *pid) {
 int main(int argc, char **argv) {
   int status;
   pid_t tid;
-  if (argc != 2 || seize_threads(argv[1])) {
+  if (argc != 3 || seize_threads(argv[1])) {
     perror("the threads cannot be traced");
     return 1;
   }
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
   while ((tid = waitpid(-1, &status, __WALL)) > 0) {
     if (!WIFSTOPPED(status)) continue;
     int signal = status >> 16 ? 0 : WSTOPSIG(status); /* ptrace(2): an event, or a signal */
-    if (signal == SIGURG) usleep(DELAY_US);
+    if (signal == SIGURG) usleep((useconds_t)atoi(argv[2]) * 1000);
     if (ptrace(PTRACE_CONT, tid, 0, signal) && errno != ESRCH) return 1;
   }
   return 0;

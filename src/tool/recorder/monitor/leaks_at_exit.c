@@ -50,7 +50,6 @@ bool leaks_at_exit_begin(leaks_at_exit_t *l, recording_t *recording) {
   x->magic = LEAKS_MAGIC;
   x->size = EXCHANGE_BYTES;
   x->recorder_pid = (uint32_t)getpid();
-  x->call = -1;
   store_release(&x->state, (uint32_t)LEAKS_REQUESTED);
   l->recording = recording;
   recording->control->exit_leaks_fd = l->fd;

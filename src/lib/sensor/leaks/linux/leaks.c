@@ -337,13 +337,6 @@ static int stop_and_copy(stop_t *h, shm_control_t *c, leaks_exchange_t *x, const
   }
 }
 
-/* Resumes the call that the leader was blocked in. */
-static void resume_call(const leaks_exchange_t *x, void *ucontext) {
-  os_blocked_t at = {.call = x->call, .sp = x->call_sp, .pc = x->call_pc};
-  memcpy(at.arguments, x->call_arguments, sizeof at.arguments);
-  if (x->called == (uint32_t)os_tid()) os_call_resume(ucontext, &at);
-}
-
 static void lead(shm_control_t *c, int exchange, const leader_t *leader) {
   static pid_t last;
   uint64_t mask = os_signals_block();
@@ -355,7 +348,6 @@ static void lead(shm_control_t *c, int exchange, const leader_t *leader) {
     int status = stop_and_copy(h, c, x, leader);
     if (status < 0) x->error = status;
     last = (pid_t)x->copy_pid;
-    if (leader->ucontext) resume_call(x, (void *)(uintptr_t)leader->ucontext);
     leaks_enter_state(x, status < 0 ? LEAKS_FAILED : LEAKS_COPIED);
   }
   if (x) os_unmap(x, x->size);
@@ -391,10 +383,13 @@ static void handle(stop_t *h, uint32_t round, void *ucontext) {
 static void on_request(void *ucontext) {
   stop_t *h = load_acquire(&the_stop);
   bool own = h && load_acquire(&h->pid) == (uint32_t)os_pid();
-  os_blocked_t call = {.call = -1};
-  bool requested = own && take_request(h, (uint32_t)os_tid(), &call);
+  shm_control_t *c = writer_control();
+  uint32_t tid = (uint32_t)os_tid();
+  os_blocked_t call = {.call = -1}, asked = {.call = -1};
+  if (own) (void)take_request(h, tid, &call);
+  if (c) (void)shm_take_asked(c->asked, tid, &asked);
   handle(h, own ? load_acquire(&h->round) : 0, ucontext);
-  if (requested) os_call_resume(ucontext, &call);
+  os_call_resume(ucontext, call.call >= 0 ? &call : &asked);
 }
 
 /* ---- at the end of the program ----------------------------------------------------------------
