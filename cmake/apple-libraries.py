@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""usage: apple-libraries.py FOLDER: fetches the sources of the libraries that the command stands on into FOLDER, as the
-distribution publishes them and by its own client, which checks them. Prints why, and exits with 1, where that cannot be had."""
+"""usage: apple-libraries.py FOLDER [PACKAGE…]: fetches the sources of the libraries that the command stands on, or of the
+packages named, into FOLDER, as the distribution publishes them and by its own client, which checks them. Prints why, and
+exits with 1, where that cannot be had."""
 import pathlib
 import re
 import shutil
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-PACKAGES = ("elfutils", "json-c", "libiberty", "libplist", "libyaml", "libzstd", "protobuf-c", "xz-utils", "zlib")
+PACKAGES = sys.argv[2:] or ["elfutils", "json-c", "libiberty", "libplist", "libyaml", "libzstd", "protobuf-c", "xz-utils", "zlib"]
 # Where Debian's installers write the mirror: as deb822, or in the older form of one line each.
 SOURCES = [pathlib.Path("/etc/apt/sources.list.d/debian.sources"), pathlib.Path("/etc/apt/sources.list")]
 
@@ -29,7 +30,7 @@ def fetch(root, scratch):
     """Unpacks each package's sources as ROOT/NAME; returns why not."""
     listed = source_list(scratch)
     if not listed:
-        return "apt has no list of Debian's to fetch the libraries from"
+        return "apt has no list of Debian's to fetch sources from"
     (scratch / "lists/partial").mkdir(parents=True)
     apt = ["apt-get", "-qq", "-o", f"Dir::Etc::SourceList={listed}", "-o", "Dir::Etc::SourceParts=/nonexistent",
            "-o", f"Dir::State::Lists={scratch}/lists", "-o", "Acquire::Languages=none", "-o", "APT::Sandbox::User=root"]
@@ -52,7 +53,7 @@ def main():
         return 0
     shutil.rmtree(root, ignore_errors=True)  # from when it took less
     if not shutil.which("apt-get"):
-        print("apt is not installed, which fetches the libraries")
+        print("apt is not installed, which fetches sources")
         return 1
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root.parent) as temporary:
