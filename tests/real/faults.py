@@ -29,14 +29,15 @@ TARGET = BUILT["target"]
 
 # Calls that failed without a reason once.
 ONCE_WRONG = {"doctor": ("clone", lambda count: range(1, count + 1)), "audit": ("alloc", lambda _: [1]),
-              "record": ("write", lambda count: range(1, min(count, 9)))}
-Verb = collections.namedtuple("Verb", "name words live runs")
-Verb.__new__.__defaults__ = (False, False)
+              "record": ("write", lambda count: range(1, min(count, 9))),
+              "agent malloc": ("ptrace", lambda count: range(23, min(count, 27)))}
+Verb = collections.namedtuple("Verb", "name words live runs agent")
+Verb.__new__.__defaults__ = (False, False, False)
 
 
 def _verbs(run, other, index):
     """Of each verb its words; {out} is a file of the run's folder. LIVE: looks at a process, so that each answer is
-    another. RUNS: starts the target."""
+    another. RUNS: starts the target. AGENT: the calls are those of the agent in the target."""
     keep = ["--keep-free", "0"]
     main = next(line.split()[0] for line in output_of("nm", TARGET).splitlines() if line.endswith(" T main"))
     return [
@@ -59,6 +60,8 @@ def _verbs(run, other, index):
         Verb("record", ["record", "-o", "{out}", *keep, "--", TARGET, "answer"], False, True),
         Verb("record malloc", ["record", "--malloc", "--stall", "-o", "{out}", *keep, "--", TARGET, "answer"], False,
              True),
+        Verb("agent malloc", ["record", "--malloc", "--stall", "--sample", "--audit", "--leaks", "-o", "{out}", *keep, "--",
+                       TARGET, "answer"], False, True, True),
         Verb("record all", ["record", "--malloc", "--audit", "--wall", "--cpu", "--leaks", "--follow", "-o", "{out}",
                             *keep, "--", TARGET, "answer"], False, True)]
 
@@ -76,6 +79,8 @@ class Run:
         environment = dict(os.environ, XDG_CACHE_HOME=os.path.join(WORK, "cache"), XDG_RUNTIME_DIR=str(self.folder),
                            TMPDIR=str(self.folder), COLUMNS="100")
         self.count, self.left, self.told, self.hung = 0, 0, "", False
+        if verb.agent:
+            environment["AGENT"] = "1"
         if kind == "alloc":
             counts = fresh(".counts")
             pathlib.Path(counts).write_bytes(struct.pack("<Q", n).ljust(4096, b"\0"))
@@ -108,10 +113,11 @@ class Run:
         self.folder.rmdir()
 
 
-def _lost(path, clean):
-    """Whether a recording has less than the CLEAN one and does not say so."""
-    told = report(path)
-    return not any(told["missing"].values()) and told.get("malloc", {}).get("allocated") != clean
+def _lost(run, clean):
+    """Whether a recording has less than the CLEAN one and nothing says so."""
+    told = report(run.recorded)
+    return (not any(told["missing"].values()) and b"nothing was recorded" not in run.errors and
+            told.get("malloc", {}).get("allocated") != clean)
 
 
 def _judge(verb, clean, run, target):
@@ -138,7 +144,7 @@ def _judge(verb, clean, run, target):
         return "refused", False
     if verb.runs and run.out != clean.out:
         return "program harmed", True
-    if verb.runs and "malloc" in verb.name and _lost(run.recorded, clean.allocated):
+    if verb.runs and "malloc" in verb.name and _lost(run, clean.allocated):
         return "loss not told", True
     if run.errors != clean.errors and not verb.live:
         return "warned", False
@@ -227,11 +233,11 @@ def each_call_fails_once():
         if words != [""] and verb.name not in words:
             continue
         if wanted:
-            for kind in CLASSES:
+            for kind in CLASSES[verb.agent:]:  # the agent calls no allocator
                 table.cell(verb, kind, _choose(None if wanted == "all" else int(wanted)))
             continue
         if not verb.live:
-            kind = draw.choice(CLASSES[:5])
+            kind = draw.choice(CLASSES[verb.agent:5])
             table.cell(verb, kind, lambda count: [draw.randrange(1, count + 1)] if count else [])
         if verb.name in ONCE_WRONG:
             table.cell(verb, *ONCE_WRONG[verb.name])

@@ -4,6 +4,9 @@
  * of its processes and threads. Programs that it starts run undisturbed. The loader's calls are not
  * counted, nor those of other programs.
  *
+ * With AGENT in the environment, the calls are those of sonde's agent, in the programs that the
+ * command starts: the call's instruction is in its library.
+ *
  * usage: inject CLASS N LOG COMMAND…
  * LOG gets the number of calls of the class, the one that failed, and processes that are left over.
  * Exits like the command; with N 0 no call fails. A call of kill(-1) is prevented, and the status
@@ -56,6 +59,7 @@ static const class_t *wanted;
 static unsigned long count, nth;
 static bool kills_all;  /* the command would have killed every process */
 static bool is_running; /* the command, not this program's child before it */
+static bool of_agent;   /* the agent's calls are counted, not those of the command */
 static char program[PATH_MAX], told[LINE_MAX_BYTES];
 
 static void die(const char *what) {
@@ -96,9 +100,14 @@ static bool find_mapping(pid_t tid, uint64_t address, char *line, int size) {
   return found;
 }
 
-static bool is_of_loader(pid_t tid, uint64_t pc) {
+static bool is_of(const char *image, pid_t tid, uint64_t pc) {
   char line[LINE_MAX_BYTES];
-  return find_mapping(tid, pc, line, sizeof line) && strstr(line, "/ld-");
+  return find_mapping(tid, pc, line, sizeof line) && strstr(line, image);
+}
+
+/* Whether the code at PC is that whose calls may fail. */
+static bool is_tried(pid_t tid, uint64_t pc) {
+  return of_agent ? is_of("/libsonde-agent.so", tid, pc) : !is_of("/ld-", tid, pc);
 }
 
 /* Waits alone: a wake that fails leaves the waiter asleep for ever, and no kernel does that. */
@@ -150,7 +159,7 @@ static void on_system_call(task_t *task) {
   }
   bool fails = false;
   if (is_running && info.op == PTRACE_SYSCALL_INFO_ENTRY && is_wanted(&info) &&
-      !is_of_loader(task->tid, info.instruction_pointer))
+      is_tried(task->tid, info.instruction_pointer))
     fails = ++count == nth;
   if (!fails && !(info.op == PTRACE_SYSCALL_INFO_EXIT && task->fails)) return;
   if (ptrace(PTRACE_GETREGS, task->tid, NULL, &regs) != 0) return;
@@ -173,7 +182,7 @@ static void on_stop(task_t *task, int status) {
   if (sent == (SIGTRAP | 0x80)) {
     on_system_call(task);
     go_on(task->tid, 0);
-  } else if (event == PTRACE_EVENT_EXEC && !is_own(task->tid)) {
+  } else if (event == PTRACE_EVENT_EXEC && !is_own(task->tid) && !of_agent) {
     (void)ptrace(PTRACE_DETACH, task->tid, NULL, NULL);
     task->tid = 0;
   } else if (event == PTRACE_EVENT_EXEC) {
@@ -227,6 +236,7 @@ int main(int argc, char **argv) {
     if (strcmp(classes[i].name, argv[1]) == 0) wanted = &classes[i];
   if (!wanted || !realpath(argv[4], program)) die("usage: inject CLASS N LOG COMMAND…");
   nth = strtoul(argv[2], NULL, 10);
+  of_agent = getenv("AGENT") != NULL;
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int ready[2];
   if (pipe2(ready, 0) != 0) die("pipe");

@@ -172,8 +172,9 @@ ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
     struct iovec local = {out, size};
     struct iovec remote = {(void *)(uintptr_t)address, size};
     long r = call6(process_vm_readv, call0(getpid), &local, 1, &remote, 1, 0);
-    if (r != -ENOSYS && r != -EPERM) return (ssize_t)r;
-    store_relaxed(&linux_read_by_probe, true);
+    if (LIKELY(r >= 0 || r == -EFAULT)) return (ssize_t)r;
+    /* Another error, such as ENOMEM, says nothing of the address. */
+    if (r == -ENOSYS || r == -EPERM) store_relaxed(&linux_read_by_probe, true);
   }
   return read_by_probe(address, out, size);
 }
