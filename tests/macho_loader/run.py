@@ -200,7 +200,7 @@ def faults_of_apple_log(start, sonde, folder, is_private):
         yield f"128 stacks of Apple's log are {len(leaves)}"
     way = ["malloc", *["allocate_on_every_way"] * 8, "do_logged", "check_apple_log", "main"]
     for size, chain in ((1039, ["malloc", "allocate_logged", "do_logged", "check_apple_log", "main"]),
-                        (5005, ["malloc", "in_a_thread"]), (20000, way), (20064, way), (20127, way)):
+                        (5005, ["malloc", "in_a_logged_thread"]), (20000, way), (20064, way), (20127, way)):
         address = next(e["address"] for e in events if e["event"] == "malloc" and e["size"] == size)
         names = [line.split()[0] for line in run(sonde, "history", log, address).splitlines() if line.startswith("    ")]
         if [name for name in names if name in chain] != chain:

@@ -22,7 +22,7 @@ __attribute__((noinline)) static void allocate_logged(void) {
     free(kept[i]);
 }
 
-__attribute__((noinline)) static void *in_a_thread(void *argument) {
+__attribute__((noinline)) static void *in_a_logged_thread(void *argument) {
   kept[42] = malloc(5005);
   return argument;
 }
@@ -50,7 +50,7 @@ __attribute__((noinline)) static void do_logged(void) {
   allocate_logged();
   allocate_on_every_way(7, 0);
   map_logged();
-  pthread_create(&thread, NULL, in_a_thread, NULL);
+  pthread_create(&thread, NULL, in_a_logged_thread, NULL);
   pthread_join(thread, &result);
 }
 

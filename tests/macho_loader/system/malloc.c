@@ -16,6 +16,13 @@ typedef void logger_t(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uint
 logger_t *malloc_logger;
 logger_t *__syscall_logger;
 
+/* For stack_logging.c. NULL: nobody listens. */
+void mac_set_loggers(logger_t *of_blocks, logger_t *of_regions);
+void mac_set_loggers(logger_t *of_blocks, logger_t *of_regions) {
+  malloc_logger = of_blocks;
+  __syscall_logger = of_regions;
+}
+
 void mac_host_zone_lock(void);
 void mac_host_zone_unlock(void);
 uint64_t mac_host_held_size(void);

@@ -27,15 +27,15 @@
 #endif
 
 #define EXPORT      __attribute__((visibility("default")))
-#define RECORDS_MAX 4096u
-#define STACKS_MAX  1024u
-#define DEPTH_MAX   64u
+#define RECORDS_MAX 1024u
+#define STACKS_MAX  256u
+#define DEPTH_MAX   48u
 #define FIRST_ID    0x500000000ull /* more than 32 bits, and no index */
 #define NO_STACK    UINT64_MAX
 
 typedef void logger_t(uint32_t type, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t result,
                       uint32_t skip);
-extern logger_t *malloc_logger, *__syscall_logger;
+void mac_set_loggers(logger_t *of_blocks, logger_t *of_regions);
 
 typedef struct record {
   uint32_t type_flags;
@@ -116,13 +116,12 @@ EXPORT boolean_t turn_on_stack_logging(int wanted) {
   snprintf(path, sizeof path, "%s/stack-logs.%d.105c1000.subject.x1Yz2q.index",
            folder ? folder : "/tmp", (int)getpid());
   file = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (wanted != 3) malloc_logger = on_malloc;
-  if (wanted != 2) __syscall_logger = on_syscall;
+  mac_set_loggers(wanted != 3 ? on_malloc : NULL, wanted != 2 ? on_syscall : NULL);
   return true;
 }
 
 EXPORT void turn_off_stack_logging(void);
-EXPORT void turn_off_stack_logging(void) { malloc_logger = __syscall_logger = NULL; }
+EXPORT void turn_off_stack_logging(void) { mac_set_loggers(NULL, NULL); }
 
 EXPORT kern_return_t __mach_stack_logging_start_reading(task_t task, vm_address_t shared,
                                                         boolean_t *is_lite);
