@@ -9,6 +9,7 @@ import gzip
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -105,10 +106,41 @@ def bins():
     duration = data["report"]["duration_ns"]
     asked = [duration * part / 1e9 for part in (0.31, 0.77)]
     snapped = [round(bin_ns * round(end * 1e9 / bin_ns) / 1e9, 9) for end in asked]
-    report = json.loads(sonde("report", path, "--json", "--from", f"{snapped[0]:.9f}", "--to", f"{snapped[1]:.9f}"))
+    report = json.loads(sonde("report", path, "--json", "--from", f"{snapped[0]:.9f}", "--to",
+                              f"{snapped[1] - 1e-9:.9f}"))  # --to is part of the window
     pathlib.Path(told).write_text(json.dumps(
         {"asked": asked, "snapped": snapped, "bin": bin_ns, "text": "in steps of", "seconds": duration / 1e9, "report": report}))
     drive(page, told, "bins")
+
+
+def progress():
+    """Reading events and calls shows how much is done, on a terminal. strace delays each read of the file, so that both
+    passes take longer than the second after which a bar appears."""
+    needs("strace")
+    path = fresh()
+    record([compile_c("""
+        #include <stdlib.h>
+        void called(void) {}
+        int main() {
+          for (int i = 0; i < 400000; i++) free(malloc(100));
+          for (int i = 0; i < 400000; i++) called();
+        }""", "-finstrument-functions")], "--malloc=all", "--trace", "--no-waits", path=path)
+    terminal, end = pty.openpty()
+    view = subprocess.Popen(["strace", "-f", "-o", "/dev/null", "-e", "trace=pread64", "-e", "inject=pread64:delay_enter=100000",
+                             SONDE, "view", path, "-o", fresh(".html")], stderr=end, stdout=subprocess.DEVNULL,
+                            env=dict(os.environ, TERM="xterm", ASAN_OPTIONS="detect_leaks=0"))
+    os.close(end)
+    shown = b""
+    try:
+        while part := os.read(terminal, 4096):
+            shown += part
+    except OSError:  # EIO: the other end is closed
+        pass
+    check(view.wait() == 0, shown)
+    for what in b"reading events", b"reading calls":
+        bars = re.findall(rb"\r\033\[K" + what + rb" \[[#.]{30}\] +(\d+) %", shown)
+        check(bars and bars == sorted(bars, key=int), f"{what}: {bars} in {shown[-500:]}")
+    check(shown.endswith(b"\r\033[K"), f"the bar stays: {shown[-200:]}")
 
 
 def looks():
@@ -312,5 +344,5 @@ def built():
 
 
 built()
-run_cases([figures, use, bins, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
+run_cases([figures, use, bins, progress, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
            without_display])

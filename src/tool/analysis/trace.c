@@ -8,7 +8,8 @@
 #include "sonde/status.h"
 
 /* Deeper calls are rejected: their paths would take too much memory. */
-#define DEPTH_MAX 65536u
+#define DEPTH_MAX      65536u
+#define PROGRESS_STEPS 65536u
 
 /* A call that has not ended in the stream that is read. */
 typedef struct open_call {
@@ -32,7 +33,8 @@ typedef struct pass {
   uint8_t *accepted; /* by frame of the recording: 0 not yet known, 1 no, 2 yes */
   uint8_t *blocking; /* the same of can_block */
   const record_frame_t *frames;
-  bool stopped; /* by on_call */
+  bool stopped;              /* by on_call */
+  uint64_t bytes, all_bytes; /* of calls: of the streams that were read, and of all */
 } trace_pass_t;
 
 /* ---- the tree ------------------------------------------------------------------------------ */
@@ -211,8 +213,12 @@ static bool read_stream(trace_pass_t *p, calls_t *calls) {
   p->stream = calls_stream(calls);
   const record_thread_t *thread = reader_thread(p->reader, p->stream);
   if (p->filter->tid && (!thread || thread->tid != p->filter->tid)) return true;
-  while (good && !p->stopped && calls_next(calls, &s))
+  for (uint64_t n = 1; good && !p->stopped && calls_next(calls, &s); n++) {
     good = apply_step(p, &s);
+    if (n % PROGRESS_STEPS == 0 && p->filter->progress)
+      p->filter->progress(p->filter->progress_context, p->bytes + calls_read(calls), p->all_bytes);
+  }
+  p->bytes += calls_read(calls);
   while (p->count) {
     p->trace->open++;
     end_call(p, calls_last_time(calls), true);
@@ -241,7 +247,8 @@ static bool prepare(trace_pass_t *p) {
 
 int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
   memset(out, 0, sizeof *out);
-  trace_pass_t p = {.trace = out, .reader = reader, .filter = filter};
+  trace_pass_t p = {
+      .trace = out, .reader = reader, .filter = filter, .all_bytes = calls_bytes(reader)};
   bool good = prepare(&p);
   calls_t *calls;
   for (size_t place = 0; good && !p.stopped && (calls = calls_open(reader, &place));) {

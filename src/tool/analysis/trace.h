@@ -59,6 +59,9 @@ typedef struct trace_filter {
   bool (*on_call)(void *context, const trace_span_t *call);
   void *context; /* of accept and can_block */
   void *on_call_context;
+  /* Called now and then with the bytes of calls that were read, and of all. May be NULL. */
+  void (*progress)(void *context, uint64_t done, uint64_t total);
+  void *progress_context;
   uint32_t slowest; /* how many single calls to keep */
 } trace_filter_t;
 

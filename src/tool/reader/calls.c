@@ -30,6 +30,8 @@ struct calls {
   uint64_t pending;
   call_what_t pending_what;
   uint64_t lost;
+  /* the size of the chunks before `place` */
+  uint64_t bytes;
 };
 
 static bool is_calls(const chunk_place_t *p) { return p->type == CHUNK_CALLS; }
@@ -54,6 +56,7 @@ calls_t *calls_open(reader_t *r, size_t *place) {
 
 uint32_t calls_stream(const calls_t *c) { return c->stream; }
 uint64_t calls_lost(const calls_t *c) { return c->lost; }
+uint64_t calls_read(const calls_t *c) { return c->bytes; }
 uint64_t calls_last_time(const calls_t *c) { return c->time << c->shift; }
 
 void calls_close(calls_t *c) {
@@ -79,6 +82,7 @@ static bool next_chunk(calls_t *c) {
   while (!reader_chunk(&c->buffer, &h, &c->p, &c->end)) {
     if (c->place == c->place_end) return false;
     const chunk_place_t *place = &c->reader->chunks.items[c->place++];
+    c->bytes += place->size;
     if (!reader_place(c->reader, place, &c->buffer)) c->buffer.size = c->buffer.at = 0;
   }
   c->time = h.base_time;

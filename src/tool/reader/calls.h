@@ -49,7 +49,8 @@ bool calls_next(calls_t *calls, call_step_t *out);
 uint64_t calls_last_time(const calls_t *calls);
 void calls_close(calls_t *calls);
 
-/* The size of all chunks of calls. */
+/* The size of the chunks that were read so far; of all streams' chunks of calls. */
+uint64_t calls_read(const calls_t *calls);
 uint64_t calls_bytes(const reader_t *reader);
 
 /* Converts CLOCK, a time of call_step_t, to nanoseconds since the start of the recording; and the

@@ -37,6 +37,9 @@
 
 #define STREAMS_MAX (1u << 20)
 
+/* Events between two reports of progress, less one. */
+#define PROGRESS_MASK 0xffffu
+
 /* ---- stacks ------------------------------------------------------------------------------- */
 
 /* Allocates the array for ids; a damaged file may contain ids too large for it. */
@@ -477,7 +480,7 @@ static int run(replay_t *r, merge_t *merge, const replay_options_t *o) {
     if (step == STEP_NO_MEMORY) status = SONDE_ENOMEM;
     if (status < 0) break;
     if (step == STEP_NEXT) merge_consume(merge, run.count);
-    if ((n & 0xfffff) + run.count > 0xfffff) report_progress(&p);
+    if ((n & PROGRESS_MASK) + run.count > PROGRESS_MASK) report_progress(&p);
   }
   if (p.before_window) start_window(r);
   r->prerecording_frees += r->unknown_before_snapshot;

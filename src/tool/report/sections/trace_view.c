@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/terminal.h"
 #include "report/function_sizes.h"
 #include "report/sections/trace_view.h"
 #include "sensor/trace/wait_names.h"
@@ -172,7 +173,12 @@ static int run(trace_view_t *v) {
   filter.context = &wanted;
   filter.can_block = can_block;
   if (r->functions || r->least_bytes) filter.accept = accepts;
+  terminal_progress_t progress;
+  terminal_progress_start(&progress, "reading calls", 0);
+  filter.progress = terminal_progress_update;
+  filter.progress_context = &progress;
   int status = trace_run(&v->trace, r->reader, &filter);
+  terminal_progress_end(&progress);
   function_sizes_free(wanted.sizes);
   return status;
 }
