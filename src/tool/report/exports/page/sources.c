@@ -61,16 +61,28 @@ static bool read_whole(int descriptor, char *text, size_t size) {
   return !memchr(text, 0, size);
 }
 
-/* O_NONBLOCK: the name may be that of a FIFO. */
-static bool load(source_file_t *f, const char *path, uint64_t start_ns) {
+/* The descriptor of the source file PATH, or -1. A relative name, of a build with a relative
+ * compilation folder, is searched from the working folder, as debuggers do. O_NONBLOCK: the name
+ * may be that of a FIFO. */
+static int open_source(const char *path, struct stat *is) {
+  int descriptor = has_source_suffix(path) ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+  if (descriptor < 0) return -1;
+  if (fstat(descriptor, is) == 0 && S_ISREG(is->st_mode) && is->st_size <= FILE_MOST)
+    return descriptor;
+  close(descriptor);
+  return -1;
+}
+
+/* Files beyond TEXT_MOST are counted, but not read. */
+static bool load(sources_t *s, source_file_t *f, const char *path) {
   struct stat is;
-  if (*path != '/' || !has_source_suffix(path)) return false;
-  int descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  int descriptor = open_source(path, &is);
   if (descriptor < 0) return false;
-  bool good = fstat(descriptor, &is) == 0 && S_ISREG(is.st_mode) && is.st_size <= FILE_MOST;
+  bool good = s->written <= TEXT_MOST;
+  if (!good) s->left_out++;
   if (good) {
     f->size = (size_t)is.st_size;
-    f->changed = start_ns && (uint64_t)is.st_mtime > start_ns / 1000000000;
+    f->changed = s->start_ns && (uint64_t)is.st_mtime > s->start_ns / 1000000000;
     f->text = malloc(f->size + 1);
     good = f->text && read_whole(descriptor, f->text, f->size);
     if (good) f->text[f->size] = 0;
@@ -130,11 +142,7 @@ static void put_parts(sources_t *s, source_file_t *f) {
 }
 
 static void put_file(sources_t *s, source_file_t *f) {
-  if (!load(f, s->names->texts.items[f->lines->file], s->start_ns)) return;
-  if (s->written > TEXT_MOST) {
-    s->left_out++;
-    return;
-  }
+  if (!load(s, f, s->names->texts.items[f->lines->file])) return;
   page_put(s->out, s->comma);
   s->comma = ",";
   page_put(s->out, "{\"file\":");
