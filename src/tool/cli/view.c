@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/output.h"
@@ -68,20 +69,26 @@ static bool open_recording(request_t *q, int i) {
   return recording_open_report(r);
 }
 
+static int no_memory(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return message_fail("out of memory");
+  return message_fail("out of memory: 'ulimit -v' limits sonde to %llu MB; raise the limit",
+                      (unsigned long long)limit.rlim_cur / 1000000);
+}
+
 static int make_page(request_t *q, const char *path) {
   output_t output;
   page_source_t sources[2];
   for (int i = 0; i < 2 && q->paths[i]; i++) {
     if (!open_recording(q, i)) return CLI_FAILED;
-    if (timeline_run(&q->timelines[i], &q->reports[i], &sources[i]) < 0)
-      return message_fail("out of memory");
+    if (timeline_run(&q->timelines[i], &q->reports[i], &sources[i]) < 0) return no_memory();
   }
   sources[0].has_sources = !q->no_source;
   FILE *out = output_open_stream(&output, path, !q->output, 0600);
   if (!out) return CLI_FAILED;
-  int status = page_write(&sources[0], q->paths[1] ? &sources[1] : NULL, out) < 0
-                   ? message_fail("out of memory")
-                   : CLI_DONE;
+  int status =
+      page_write(&sources[0], q->paths[1] ? &sources[1] : NULL, out) < 0 ? no_memory() : CLI_DONE;
   return output_close_stream(&output, out, status);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The set doubles in place. The new mask has one more bit, so a block's new home is its old home or
- * that plus the old size. The blocks are removed and inserted again one after another, beginning
- * after an empty place. So an insertion never passes a block that has yet to move, and no search
- * path gets a hole.
+ * The set begins in 100 MB of address space, which suffices for most recordings. It moves once,
+ * when this is full. Otherwise the set doubles in place. The new mask has one more bit, so a
+ * block's new home is its old home or that plus the old size. The blocks are removed and inserted
+ * again one after another, beginning after an empty place. So an insertion never passes a block
+ * that has yet to move, and no search path gets a hole.
  */
 #define _GNU_SOURCE
 #include "analysis/malloc/live_set.h"
@@ -12,7 +13,8 @@
 #include <sys/resource.h>
 
 #define FIRST_PLACES  (1u << 16)
-#define MOST_PLACES   (UINT64_C(1) << 36)
+#define SMALL_PLACES  (1u << 22)
+#define MOST_PLACES   (UINT64_C(1) << 33)
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
 /* How much address space the table may reserve. Under a limit (ulimit -v, -d) the rest of the
@@ -23,12 +25,11 @@ static uint64_t reserve_limit(void) {
   return (all.rlim_cur < data.rlim_cur ? all.rlim_cur : data.rlim_cur) / 4;
 }
 
-/* Reserves address space for as many places as the system allows. Large pages, because places are
- * accessed at random. */
-bool live_set_init(live_set_t *live) {
+/* Reserves address space for LEAST to LARGEST places, as many as possible. Large pages, because
+ * places are accessed at random. */
+static bool reserve(live_set_t *live, uint64_t least, uint64_t largest) {
   uint64_t limit = reserve_limit();
-  *live = (live_set_t){.mask = FIRST_PLACES - 1};
-  for (uint64_t most = MOST_PLACES; most >= FIRST_PLACES; most /= 2) {
+  for (uint64_t most = largest; most >= least; most /= 2) {
     size_t bytes = (size_t)most * sizeof(live_block_t);
     if (bytes > limit && most > FIRST_PLACES) continue;
     void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, RESERVE_FLAGS, -1, 0);
@@ -43,6 +44,11 @@ bool live_set_init(live_set_t *live) {
   return false;
 }
 
+bool live_set_init(live_set_t *live) {
+  *live = (live_set_t){.mask = FIRST_PLACES - 1};
+  return reserve(live, FIRST_PLACES, SMALL_PLACES);
+}
+
 void live_set_free(live_set_t *live) {
   if (live->places) munmap(live->places, live->most * sizeof *live->places);
   live->places = NULL;
@@ -55,9 +61,20 @@ static void insert(const live_set_t *live, const live_block_t *block) {
   live->places[i] = *block;
 }
 
+/* Moves all blocks to a table with twice the places and much address space. */
+static bool move_to_large(live_set_t *live) {
+  live_set_t small = *live;
+  if (!reserve(live, 2 * (uint64_t)small.most, MOST_PLACES)) return false;
+  live->mask = 2 * small.mask + 1;
+  for (size_t i = 0; i <= small.mask; i++)
+    if (small.places[i].address) insert(live, &small.places[i]);
+  live_set_free(&small);
+  return true;
+}
+
 static bool grow(live_set_t *live) {
   size_t old = live->mask + 1, start = 0;
-  if (2 * old > live->most) return false;
+  if (2 * old > live->most) return move_to_large(live);
   while (live->places[start].address)
     start++;
   live->mask = 2 * old - 1;

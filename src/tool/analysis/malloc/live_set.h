@@ -4,10 +4,10 @@
  * A removal moves later blocks back, so there are no tombstones. A place takes 24 bytes and at most
  * 5/8 are used: 38 to 77 bytes a block.
  *
- * The table grows in place, in address space reserved at the start, so no second table ever exists
- * beside it. Places are accessed at random, so each event of a large table costs a cache miss;
- * live_set_prefetch starts that load early. A table of base/hash.h would cost a second miss, for
- * the item, and cannot remove items.
+ * The table grows in place, in reserved address space, so that no second table exists beside it; a
+ * table of more than 100 MB has moved once. Places are accessed at random, so each event of a large
+ * table costs a cache miss; live_set_prefetch starts that load early. A table of base/hash.h would
+ * cost a second miss, for the item, and cannot remove items.
  *
  * One thread uses a set.
  */
