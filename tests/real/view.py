@@ -11,12 +11,13 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import shutil
 import signal
 import stat
 import subprocess
 
-from helpers import (SONDE, WORK, check, children_of, compile_c, free_port, fresh, needs, needs_agent, record,
+from helpers import (SANITIZED, SONDE, WORK, check, children_of, compile_c, free_port, fresh, needs, needs_agent, record,
                      run_cases, skip, sonde, start_record, try_sonde, until, until_asleep)
 from shared.timeline import PROGRAM
 
@@ -141,6 +142,29 @@ def progress():
         bars = re.findall(rb"\r\033\[K" + what + rb" \[[#.]{30}\] +(\d+) %", shown)
         check(bars and bars == sorted(bars, key=int), f"{what}: {bars} in {shown[-500:]}")
     check(shown.endswith(b"\r\033[K"), f"the bar stays: {shown[-200:]}")
+
+
+def limits_of_memory():
+    """Four million live blocks fit in 4 GB of addresses; with too few, one line says which limit to raise."""
+    if SANITIZED:
+        skip("a sanitizer reserves terabytes")
+    path, page = fresh(), fresh(".html")
+    record([compile_c("""
+        #include <stdlib.h>
+        void *volatile last;
+        int main() {
+          for (int i = 0; i < 4000000; i++) last = malloc(16);
+        }""", "-O1")], "--malloc=all", path=path)
+
+    def run(megabytes):
+        return try_sonde("view", path, "-o", page,
+                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, 2 * (megabytes * 1000000,)))
+    done = run(4000)
+    check(done.returncode == 0, done)
+    totals = data_of(page)["block_totals"]
+    check(sum(totals["live_bytes"]) >= 64000000, totals)
+    refused = run(400)
+    check(refused.returncode == 2 and "raise the limit" in refused.stderr and refused.stderr.count("\n") == 1, refused)
 
 
 def looks():
@@ -281,6 +305,20 @@ def sources():
     os.utime(source, (2**32, 2**32))
     sonde("view", path, "-o", page)
     check([f.get("changed") for f in data_of(page)["sources"]["files"]] == [True], "a changed file is marked")
+    relative_source(source)
+
+
+def relative_source(source):
+    """A file with a relative name, of a build with a relative compilation folder, is found from the working folder."""
+    path, page, program = fresh(), fresh(".html"), fresh(".program")
+    folder, name = os.path.split(source)
+    subprocess.run(["gcc", "-g", "-O0", f"-fdebug-prefix-map={folder}=.", name, "-o", program], check=True, cwd=folder)
+    record([program], "--sample=999", path=path)
+    for place, count in (folder, 1), ("/", 0):
+        sonde("view", path, "-o", page, cwd=place)
+        data = data_of(page)
+        found = [data["strings"][f["file"]] for f in data["sources"]["files"]]
+        check(len(found) == count and all(os.path.normpath(text) == name for text in found), f"from {place}: {found}")
 
 
 def changes():
@@ -344,5 +382,5 @@ def built():
 
 
 built()
-run_cases([figures, use, bins, progress, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
+run_cases([figures, use, bins, progress, limits_of_memory, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
            without_display])
