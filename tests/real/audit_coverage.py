@@ -258,6 +258,16 @@ int main(int count, char **words) {
 """
 
 
+def outcomes(rows, calls):
+    """How often each of CALLS succeeded ("") or failed with an error."""
+    out = collections.Counter()
+    for row in (row for row in rows if row["call"] in calls):
+        out[row["call"], ""] += row["results"]["succeeded"]
+        for error in row["results"].get("errors", []):
+            out[row["call"], error["name"]] += error["calls"]
+    return +out
+
+
 def a_static_program_is_traced_alone():
     """Who calls is compared with the source, and what with strace."""
     program = compile_audited(STATIC, "-static", "-O0", "-g")
@@ -277,11 +287,20 @@ def a_static_program_is_traced_alone():
         trace = fresh(".txt")
         subprocess.run(["strace", "-o", trace, "-e", "trace=openat,socket,connect,readlink", program], check=False)
         with open(trace) as f:
-            seen = collections.Counter(re.findall(r"^(\w+)\(", f.read(), re.M))
+            lines = re.findall(r"^(\w+)\(.* = (-?\d+)(?: (E[A-Z]+))?", f.read(), re.M)
+        seen = collections.Counter(call for call, _, _ in lines)
         traced = collections.Counter()
         for (call, _), (calls, _, _) in by.items():
             traced[call] += calls
         assert all(traced[call] == seen[call] for call in ("openat", "socket", "connect", "readlink")), (traced, seen)
+        results = collections.Counter((call, error) for call, _, error in lines)
+        assert outcomes(rows, seen) == results and results["openat", "ENOENT"], (outcomes(rows, seen), results)
+        descriptor = next(value for call, value, _ in lines if call == "socket")
+        assert next(row for row in rows if row["call"] == "socket")["results"]["value"] == int(descriptor), (rows, lines)
+    text = sonde("report", path)
+    assert "      reads_settings\n" in text and " = 3  " in text, text
+    text = sonde("report", "--top", "20", path)
+    assert text.count("      reads_settings\n") == 2 and '"/sonde/nothing", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such' in text, text
     path, _ = record_audit([program])
     assert "calls_home" in sonde("why", path) and "connect(" in sonde("why", path), sonde("why", path)
 

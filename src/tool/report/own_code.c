@@ -71,12 +71,17 @@ bool own_function(const char *function, const char *file) {
       "std::",        "__gnu_cxx::",     "__gthread_", "__cxxabiv1::", "core::",
       "alloc::",      "<std::",          "<core::",    "<alloc::",     "__rust",
       "operator new", "operator delete", "_start",     "__libc_",      NULL};
-  static const char *const folders[] = {"/usr/include/", "/usr/lib/", "/usr/local/include/",
-                                        "/rustc/", NULL};
-  static const char *const parts[] = {"/.cargo/registry/", "/.rustup/", "/include/c++/", NULL};
+  static const char *const folders[] = {"/usr/include/",  "/usr/lib/", "/usr/local/include/",
+                                        "/usr/local/go/", "/rustc/",   NULL};
+  static const char *const parts[] = {"/.cargo/registry/", "/.rustup/", "/go/pkg/mod/",
+                                      "/include/c++/", NULL};
+  /* Names that C reserves (C11 7.1.3). A static program contains the C library, which has no debug
+   * information as a rule. */
+  static const char *const reserved[] = {"__", "_dl_", "_IO_", "_nl_", NULL};
   size_t length = strlen(function);
   if (length > 4 && !strcmp(function + length - 4, "@plt")) return false; /* a stub of the linker */
   if (file && (starts_with_any(file, folders) || contains_any(file, parts))) return false;
+  if (!file && starts_with_any(function, reserved)) return false;
   const char *name = without_type(function);
   return !starts_with_any(name, runtimes) && !wraps_allocator(name);
 }

@@ -3,10 +3,10 @@
  * Which code the authors of the program wrote, as far as paths and names tell. Reports put these
  * functions first: people can change them.
  *
- * Libraries of the system, the headers of compilers, and packages of Rust are not the program's
- * own. A template of std:: that the program instantiates is in the program's image, but not its
- * own. A wrapper of the allocator ("zmalloc", "xstrdup") stands for its callers and is not own
- * either. Pure functions.
+ * Libraries of the system, the headers of compilers, packages of Rust, modules of Go and the C
+ * library in a static program are not the program's own. A template of std:: that the program
+ * instantiates is in the program's image, but not its own. A wrapper of the allocator ("zmalloc",
+ * "xstrdup") stands for its callers and is not own either. Pure functions.
  */
 #ifndef SONDE_REPORT_OWN_CODE_H
 #define SONDE_REPORT_OWN_CODE_H

@@ -33,6 +33,12 @@ static void functions(void **state) {
   assert_true(own_function("malloc_and_fill", NULL));
   assert_false(own_function("ztrymalloc_usable", NULL));
   assert_false(own_function("zrealloc", "zmalloc.c"));
+  assert_false(own_function("os.Open", "/usr/local/go/src/os/file.go"));
+  assert_false(own_function("zap.New", "/home/ann/go/pkg/mod/go.uber.org/zap@v1.2.3/logger.go"));
+  assert_true(own_function("main.load", "/home/ann/go/src/app/load.go"));
+  assert_false(own_function("__GI___fstatat", NULL));
+  assert_false(own_function("_dl_get_origin", NULL));
+  assert_true(own_function("__fill", "/home/ann/app/app.c"));
   assert_false(own_function("app::Pool::Malloc(unsigned long)", NULL));
   assert_false(own_function("g_malloc0", NULL));
   assert_false(own_function("xstrdup", NULL));

@@ -194,7 +194,7 @@ bool audit_decode(const audit_t *a, const record_event_t *e, audit_entry_t *out)
   return true;
 }
 
-static audit_results_t *results_of(void *audit, uint32_t entry) {
+static call_results_t *results_of(void *audit, uint32_t entry) {
   return &((audit_t *)audit)->entries[entry].results;
 }
 

@@ -24,9 +24,9 @@ typedef struct audit_entry {
   uint32_t arguments_size;
   const uint8_t *arguments; /* as recorded: docs/format.md */
   uint64_t count;
-  uint64_t first, last;    /* ticks */
-  audit_results_t results; /* of the calls that returned, if they were recorded */
-  uint64_t early;          /* a bit for each phase of the policy that had not begun at some call */
+  uint64_t first, last;   /* ticks */
+  call_results_t results; /* of the calls that returned, if they were recorded */
+  uint64_t early;         /* a bit for each phase of the policy that had not begun at some call */
 } audit_entry_t;
 
 /* How often the calls exceeded a limit of the policy. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/varint.h"
 #include "analysis/audit/audit.h"
 #include "reader/body.h"
 
@@ -29,6 +30,14 @@ static void add_to(coverage_call_t *known, const coverage_call_t *more) {
   known->count += more->count;
   if (more->first < known->first) known->first = more->first;
   if (more->last > known->last) known->last = more->last;
+  const call_results_t *r = &more->results;
+  uint64_t named = 0;
+  call_results_add_succeeded(&known->results, r->value, r->varies, r->succeeded);
+  for (int i = 0; i < CALL_ERRORS_KEPT && r->errors[i].calls; i++) {
+    call_results_add_failed(&known->results, r->errors[i].number, r->errors[i].calls);
+    named += r->errors[i].calls;
+  }
+  known->results.failed += r->failed - named;
 }
 
 /* Copies the arguments. */
@@ -51,6 +60,18 @@ static bool add_call(coverage_t *c, const coverage_call_t *call) {
   return true;
 }
 
+void coverage_read_results(body_t *b, call_results_t *r) {
+  r->succeeded = body_number(b);
+  r->value = unzigzag(body_number(b));
+  r->varies = body_number(b) != 0;
+  r->failed = body_number(b);
+  uint64_t count = body_number(b);
+  for (uint64_t i = 0; i < count && i < CALL_ERRORS_KEPT && !b->truncated; i++) {
+    r->errors[i].number = (uint32_t)body_number(b);
+    r->errors[i].calls = body_number(b);
+  }
+}
+
 static bool add_row(coverage_t *c, const record_event_t *e, stack_dedup_t *dedup) {
   body_t b = {.p = e->body, .end = e->body + e->body_size};
   uint64_t class = body_number(&b), number = body_number(&b), size;
@@ -63,6 +84,7 @@ static bool add_row(coverage_t *c, const record_event_t *e, stack_dedup_t *dedup
   call.arguments = body_string(&b, &size);
   call.arguments_size = (uint32_t)size;
   uint64_t withheld = b.p < b.end ? body_number(&b) : 0;
+  if (b.p < b.end) coverage_read_results(&b, &call.results);
   if (call.call) sensitive_kinds(call.call, (uint8_t)withheld, call.kinds);
   if (b.truncated || !call.call || !class || class >= COVERAGE_CLASSES) {
     c->damaged++;

@@ -15,7 +15,9 @@
 
 #include "analysis/audit/policy.h"
 #include "analysis/stack_dedup.h"
+#include "base/call_results.h"
 #include "base/hash.h"
+#include "reader/body.h"
 #include "reader/reader.h"
 #include "target/sensitive.h"
 
@@ -25,7 +27,8 @@ typedef struct coverage_call {
   uint32_t function; /* number + 1 in the policy, of the hook that observed the call; 0: none */
   uint32_t stack;    /* 0: not read */
   uint64_t count;
-  uint64_t first, last; /* ticks */
+  uint64_t first, last;   /* ticks */
+  call_results_t results; /* of the calls that returned, if they were recorded */
   uint32_t arguments_size;
   const uint8_t *arguments;       /* as recorded: docs/format.md */
   uint8_t kinds[AUDIT_ARGUMENTS]; /* of these */
@@ -48,6 +51,9 @@ typedef struct coverage {
 /* Adds an event of any kind. DEDUP decides which stacks are equal. False when memory runs out. */
 bool coverage_add(coverage_t *coverage, const record_event_t *event, stack_dedup_t *dedup);
 void coverage_free(coverage_t *coverage);
+
+/* Decodes the results in a record of system calls. */
+void coverage_read_results(body_t *body, call_results_t *results);
 
 /* Sensitive calls that a hook could have observed. */
 uint64_t coverage_possible(const coverage_t *coverage);

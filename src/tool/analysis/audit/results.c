@@ -8,7 +8,6 @@
 
 #include "base/array.h"
 #include "reader/body.h"
-#include "sensor/audit/results.h"
 
 /* ---- calls that have not returned ----------------------------------------------------------- */
 
@@ -39,24 +38,15 @@ bool audit_open_call(audit_open_t *o, uint32_t stream, uint32_t function, uint32
   return true;
 }
 
-static void add(audit_results_t *r, int64_t value, uint32_t error) {
-  if (!error) {
-    if (!r->succeeded++) r->value = value;
-    r->varies |= r->value != value;
-    return;
-  }
-  r->failed++;
-  for (int i = 0; i < AUDIT_ERRORS_KEPT; i++) {
-    if (r->errors[i].calls && r->errors[i].number != error) continue;
-    r->errors[i].number = error;
-    r->errors[i].calls++;
-    return;
-  }
+static void add(call_results_t *r, int64_t value, uint32_t error) {
+  if (error)
+    call_results_add_failed(r, error, 1);
+  else
+    call_results_add_succeeded(r, value, false, 1);
 }
 
 void audit_add_result(audit_open_t *o, const record_event_t *e,
-                      audit_results_t *(*results_of)(void *context, uint32_t entry),
-                      void *context) {
+                      call_results_t *(*results_of)(void *context, uint32_t entry), void *context) {
   uint64_t n[3];
   audit_open_calls_t *c = calls_of(o, e->stream);
   if (!c || !body_numbers(e, n, 3)) return;
@@ -146,9 +136,9 @@ static void put_error(uint32_t number, char *out, size_t size) {
     snprintf(out, size, "errno %" PRIu32, number);
 }
 
-char *audit_results_text(const audit_results_t *r, const char *function, char *out, size_t size) {
+char *audit_results_text(const call_results_t *r, audit_result_t kind, char *out, size_t size) {
   char error[96];
-  bool is_int = audit_result_of(function) == AUDIT_INT_RESULT;
+  bool is_int = kind == AUDIT_INT_RESULT;
   *out = 0;
   if (r->failed) put_error(r->errors[0].number, error, sizeof error);
   if (r->failed && r->succeeded)

@@ -10,21 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/call_results.h"
 #include "base/hash.h"
 #include "reader/reader.h"
+#include "sensor/audit/results.h"
 
-enum { AUDIT_ERRORS_KEPT = 4, AUDIT_CALLS_OPEN = 8 };
-
-/* Of equal calls. */
-typedef struct audit_results {
-  uint64_t succeeded, failed;
-  int64_t value; /* of the first call that succeeded */
-  bool varies;   /* another one returned another value */
-  struct {
-    uint32_t number; /* of the machine of the recording */
-    uint64_t calls;
-  } errors[AUDIT_ERRORS_KEPT]; /* other errors count in `failed` only */
-} audit_results_t;
+enum { AUDIT_CALLS_OPEN = 8 };
 
 /* The calls of a stream that have not returned, the last ones if there are more. */
 typedef struct audit_open_calls {
@@ -47,12 +38,12 @@ bool audit_open_call(audit_open_t *open, uint32_t stream, uint32_t function, uin
 /* Decodes EXTENDED_AUDIT_RESULT. Returns the number of the call's entry and adds to *RESULTS, or -1
  * if no call waits for it. RESULTS_OF returns those of an entry. */
 void audit_add_result(audit_open_t *open, const record_event_t *event,
-                      audit_results_t *(*results_of)(void *context, uint32_t entry), void *context);
+                      call_results_t *(*results_of)(void *context, uint32_t entry), void *context);
 void audit_open_free(audit_open_t *open);
 
 /* Writes ' = 3', ' = -1 ENOENT (No such file or directory)' or '; 2 of 5 failed: ENOENT (…)' for
- * calls of FUNCTION to OUT; "" if nothing is known. Returns OUT. */
-char *audit_results_text(const audit_results_t *results, const char *function, char *out,
+ * calls with results of KIND to OUT; "" if nothing is known. Returns OUT. */
+char *audit_results_text(const call_results_t *results, audit_result_t kind, char *out,
                          size_t size);
 
 /* "ENOENT", of Linux; NULL: unknown. TEXT, which may be NULL, is set to its description. */

@@ -109,9 +109,10 @@ static bool entered(tracer_t *t, const stopped_call_t *call) {
 /* False: detach from the thread. */
 static bool at_call(tracer_t *t, pid_t tid) {
   struct __ptrace_syscall_info info;
-  if (!t->begun || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0 ||
-      info.op != PTRACE_SYSCALL_INFO_ENTRY)
-    return true;
+  if (!t->begun || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0) return true;
+  if (info.op == PTRACE_SYSCALL_INFO_EXIT)
+    coverage_calls_returned(&t->calls, tid, info.exit.rval, info.exit.is_error);
+  if (info.op != PTRACE_SYSCALL_INFO_ENTRY) return true;
   if (info.arch != OWN_ARCHITECTURE) {
     t->foreign++;
     return true;

@@ -11,6 +11,8 @@
 #include <sys/uio.h>
 
 #include "base/array.h"
+#include "base/call_results.h"
+#include "base/varint.h"
 #include "target/process.h"
 #include "target/registers.h"
 
@@ -31,6 +33,7 @@ struct coverage_row {
   uint32_t stack, size;
   uint8_t *arguments;
   uint64_t count, first, last;
+  call_results_t results;
 };
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -50,13 +53,13 @@ static uint64_t hash_of_item(const void *calls, size_t i) {
 }
 
 /* Counts a call equal to ROW. If there are too many different calls, arguments and stack are
- * omitted.
+ * omitted. Returns the number of its row, from 1; 0: out of memory.
  */
-static void count(coverage_calls_t *c, coverage_row_t row) {
+static uint32_t count(coverage_calls_t *c, coverage_row_t row) {
   if (c->count >= ROWS_MAX) row.size = row.stack = 0;
   row.first = row.last = monitor_writer_now(c->writer);
   uint32_t *slot;
-  if (!hash_reserve(&c->index, c->count, hash_of_item, c)) return;
+  if (!hash_reserve(&c->index, c->count, hash_of_item, c)) return 0;
   HASH_FIND(&c->index, hash_of_row(&row), slot) {
     if (same(&c->rows[*slot - 1], &row)) break;
   }
@@ -64,7 +67,7 @@ static void count(coverage_calls_t *c, coverage_row_t row) {
     uint8_t *copy = malloc(row.size + 1);
     if (!copy || !ARRAY_GROW(c->rows, c->count, c->capacity)) {
       free(copy);
-      return;
+      return 0;
     }
     memcpy(copy, row.arguments, row.size);
     row.arguments = copy;
@@ -74,6 +77,39 @@ static void count(coverage_calls_t *c, coverage_row_t row) {
   coverage_row_t *known = &c->rows[*slot - 1];
   known->count++;
   known->last = row.last;
+  return *slot;
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+static coverage_open_t *open_call(coverage_calls_t *c, pid_t tid) {
+  for (size_t i = c->open_count; i-- > 0;)
+    if (c->open[i].tid == tid) return &c->open[i];
+  return NULL;
+}
+
+/* Notes that thread TID is in a call of ROW. A thread that ended in a call leaves it behind. */
+static void begin_call(coverage_calls_t *c, pid_t tid, uint32_t row) {
+  coverage_open_t *open = open_call(c, tid);
+  if (!open && ARRAY_GROW(c->open, c->open_count, c->open_capacity))
+    open = &c->open[c->open_count++];
+  if (open) *open = (coverage_open_t){tid, row};
+}
+
+/* The kernel makes the call again or replaces the result by EINTR (ERESTARTSYS to
+ * ERESTART_RESTARTBLOCK of include/linux/errno.h). */
+static bool is_restarted(int64_t value) { return value <= -512 && value >= -516; }
+
+void coverage_calls_returned(coverage_calls_t *c, pid_t tid, int64_t value, bool failed) {
+  coverage_open_t *open = open_call(c, tid);
+  if (!open) return;
+  call_results_t *results = open->row ? &c->rows[open->row - 1].results : NULL;
+  *open = c->open[--c->open_count];
+  if (!results || (failed && is_restarted(value))) return;
+  if (failed)
+    call_results_add_failed(results, (uint32_t)-value, 1);
+  else
+    call_results_add_succeeded(results, value, false, 1);
 }
 
 /* ---- stacks --------------------------------------------------------------------------------- */
@@ -201,7 +237,7 @@ void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call) {
     if (walked || walk_stopped(c, call->tid)) row.stack = name_stack(c, &whole);
     row.class = whole && row.stack ? COVERAGE_BELOW : COVERAGE_UNEXPLAINED;
   }
-  count(c, row);
+  begin_call(c, call->tid, count(c, row));
 }
 
 void coverage_calls_moved(coverage_calls_t *c) {
@@ -228,6 +264,21 @@ static void write_policy(const coverage_calls_t *c) {
               c->options->policy_bytes - policy->size);
 }
 
+static void write_results(monitor_writer_t *w, const call_results_t *r) {
+  uint64_t errors = 0;
+  while (errors < CALL_ERRORS_KEPT && r->errors[errors].calls)
+    errors++;
+  monitor_writer_value(w, r->succeeded);
+  monitor_writer_value(w, zigzag(r->value));
+  monitor_writer_value(w, r->varies);
+  monitor_writer_value(w, r->failed);
+  monitor_writer_value(w, errors);
+  for (uint64_t i = 0; i < errors; i++) {
+    monitor_writer_value(w, r->errors[i].number);
+    monitor_writer_value(w, r->errors[i].calls);
+  }
+}
+
 void coverage_calls_flush(coverage_calls_t *c) {
   if (c->options->alone) write_policy(c);
   for (size_t i = 0; i < c->count; i++) {
@@ -242,11 +293,12 @@ void coverage_calls_flush(coverage_calls_t *c) {
     monitor_writer_value(c->writer, row->last);
     monitor_writer_bytes(c->writer, row->arguments, row->size);
     monitor_writer_value(c->writer, c->withheld[row->number]);
+    write_results(c->writer, &row->results);
     monitor_writer_end(c->writer);
     free(row->arguments);
   }
   (void)monitor_writer_flush(c->writer);
-  c->count = 0;
+  c->count = c->open_count = 0;
   hash_clear(&c->index);
   c->agent_start = c->agent_end = 0;
   coverage_calls_moved(c);
@@ -271,6 +323,7 @@ void coverage_calls_close(coverage_calls_t *c) {
   for (size_t i = 0; i < c->count; i++)
     free(c->rows[i].arguments);
   free(c->rows);
+  free(c->open);
   hash_free(&c->index);
   monitor_writer_free(c->writer);
 }

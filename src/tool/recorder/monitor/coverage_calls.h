@@ -29,6 +29,12 @@ typedef struct remote_memory {
 
 typedef struct coverage_row coverage_row_t;
 
+/* A call that has not returned: its thread, and its row + 1. */
+typedef struct coverage_open {
+  pid_t tid;
+  uint32_t row;
+} coverage_open_t;
+
 typedef struct coverage_calls {
   recording_t *recording;
   monitor_writer_t *writer;
@@ -46,6 +52,8 @@ typedef struct coverage_calls {
   coverage_row_t *rows;
   size_t count, capacity;
   hash_index_t index;
+  coverage_open_t *open;
+  size_t open_count, open_capacity;
 } coverage_calls_t;
 
 bool coverage_calls_open(coverage_calls_t *c, recording_t *recording, pid_t pid,
@@ -55,6 +63,9 @@ void coverage_calls_close(coverage_calls_t *c);
 /* Whether CALL is sensitive and must be passed to coverage_calls_add. */
 bool coverage_calls_wants(const coverage_calls_t *c, const stopped_call_t *call);
 void coverage_calls_add(coverage_calls_t *c, const stopped_call_t *call);
+
+/* After the call that thread TID made last: it returned VALUE, which is -errno if it FAILED. */
+void coverage_calls_returned(coverage_calls_t *c, pid_t tid, int64_t value, bool failed);
 
 /* After images may have been mapped or unmapped. */
 void coverage_calls_moved(coverage_calls_t *c);

@@ -309,10 +309,15 @@ static void put_syscall(const record_lines_t *l, const record_event_t *e, body_t
   if (!b->truncated && known) {
     char words[2048];
     uint8_t kinds[AUDIT_ARGUMENTS];
+    call_results_t results = {0};
     sensitive_kinds(known, b->p < b->end ? (uint8_t)body_number(b) : 0, kinds);
+    if (b->p < b->end) coverage_read_results(b, &results);
     audit_words_of(known->name, l->audit->machine, kinds, arguments, (uint32_t)size, words,
                    sizeof words);
     put_bytes(l, "arguments", (const uint8_t *)words, strlen(words));
+    if (results.succeeded || results.failed)
+      fprintf(l->out, ",\"succeeded\":%" PRIu64 ",\"failed\":%" PRIu64, results.succeeded,
+              results.failed);
   }
   fprintf(l->out, "}\n");
 }

@@ -11,7 +11,6 @@
 #include "report/findings.h"
 #include "report/json.h"
 #include "report/report.h"
-#include "sensor/audit/results.h"
 #include "sonde/status.h"
 
 enum { BRIEF_ROWS = 3 };
@@ -40,6 +39,8 @@ static bool add_event(void *state, const record_event_t *event) {
 static const audited_t *all_of(const report_t *r, section_state_t *s) {
   if (!s->opened) s->status = audited_open(&s->all, r, s->audit);
   s->opened = true;
+  for (size_t i = 0; i < s->all.count; i++)
+    s->all.programs[i].report.brief_rows = r->brief_rows; /* tried until the summary fits */
   return &s->all;
 }
 
@@ -111,7 +112,8 @@ static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
   char count[24], result[160];
   const report_t *r = &row->by->report;
   bool earlier = r->reader != of->reader;
-  audit_results_text(&row->sighting->results, finding_function(row), result, sizeof result);
+  audit_results_text(&row->sighting->results, audit_result_of(finding_function(row)), result,
+                     sizeof result);
   fprintf(out, "  %8s ×  %s(%s)%s  %s%s%s\n", report_count(row->sighting->count, count),
           finding_function(row), row->arguments, result, r->bold, row->owner, r->plain);
   if (earlier) fprintf(out, "      in program %" PRIu32 "\n", reader_program(r->reader));
@@ -194,27 +196,6 @@ static int print_text(const report_t *r, void *state, FILE *out) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-static json_object *results_json(const audit_results_t *results, const char *function) {
-  json_object *o = json_new_object(), *errors = json_new_array();
-  json_add_count(o, "succeeded", results->succeeded);
-  json_add_count(o, "failed", results->failed);
-  if (results->succeeded && !results->varies && audit_result_of(function) == AUDIT_INT_RESULT)
-    json_add_number(o, "value", results->value);
-  for (int i = 0; i < AUDIT_ERRORS_KEPT && results->errors[i].calls; i++) {
-    json_object *error = json_new_object();
-    const char *name = audit_error_name(results->errors[i].number, NULL);
-    json_add_count(error, "errno", results->errors[i].number);
-    if (name) json_add_text(error, "name", name);
-    json_add_count(error, "calls", results->errors[i].calls);
-    json_append(errors, error);
-  }
-  if (results->failed)
-    json_add(o, "errors", errors);
-  else
-    json_object_put(errors);
-  return o;
-}
-
 static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   char fingerprint[17];
   const report_t *r = &row->by->report;
@@ -226,8 +207,7 @@ static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   json_add_number(o, "calls", (int64_t)row->sighting->count);
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, row->sighting->first));
   json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, row->sighting->last));
-  if (row->sighting->results.succeeded || row->sighting->results.failed)
-    json_add(o, "results", results_json(&row->sighting->results, finding_function(row)));
+  coverage_results_json(&row->sighting->results, audit_result_of(finding_function(row)), o);
   if (thread) json_add_number(o, "tid", thread->tid);
   if (row->allowed) json_add_text(o, "allowed", row->allowed->reason);
   if (row->too_early) json_add_text(o, "too_early", row->too_early);

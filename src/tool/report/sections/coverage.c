@@ -91,11 +91,12 @@ static void print_limits(const coverage_t *c, FILE *out) {
 }
 
 static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
-  char count[24], words[WORDS_MAX];
+  char count[24], words[WORDS_MAX], result[160];
   const frame_name_t *site = frame_names_owner(r->names, u->call->stack);
   if (site && site->system) site = NULL;
-  fprintf(out, "  %8s ×  %s  %s%s%s", report_count(u->call->count, count),
-          coverage_words(u->call, audit_machine(r->reader), words, sizeof words), r->bold,
+  fprintf(out, "  %8s ×  %s%s  %s%s%s", report_count(u->call->count, count),
+          coverage_words(u->call, audit_machine(r->reader), words, sizeof words),
+          audit_results_text(&u->call->results, AUDIT_INT_RESULT, result, sizeof result), r->bold,
           site ? site->library : "the system", r->plain);
   if (u->category && !u->category->match.count)
     fprintf(out, "  %s%s%s", r->dim, u->category->id, r->plain);
@@ -103,6 +104,7 @@ static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
     fprintf(out, "  %s%s%s", r->bold, u->category->id, r->plain);
   if (u->call->class == COVERAGE_UNEXPLAINED) fprintf(out, "  (its stack could not be read)");
   fprintf(out, "\n");
+  if (site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, site->function, r->plain);
   if (!r->brief) report_stack_text(r, u->call->stack, out);
 }
 
@@ -130,6 +132,28 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
+void coverage_results_json(const call_results_t *results, audit_result_t kind, json_object *row) {
+  if (!results->succeeded && !results->failed) return;
+  json_object *o = json_new_object(), *errors = json_new_array();
+  json_add_count(o, "succeeded", results->succeeded);
+  json_add_count(o, "failed", results->failed);
+  if (results->succeeded && !results->varies && kind == AUDIT_INT_RESULT)
+    json_add_number(o, "value", results->value);
+  for (int i = 0; i < CALL_ERRORS_KEPT && results->errors[i].calls; i++) {
+    json_object *error = json_new_object();
+    const char *name = audit_error_name(results->errors[i].number, NULL);
+    json_add_count(error, "errno", results->errors[i].number);
+    if (name) json_add_text(error, "name", name);
+    json_add_count(error, "calls", results->errors[i].calls);
+    json_append(errors, error);
+  }
+  if (results->failed)
+    json_add(o, "errors", errors);
+  else
+    json_object_put(errors);
+  json_add(row, "results", o);
+}
+
 static json_object *call_json(const report_t *r, const audit_t *a, const coverage_call_t *call) {
   char words[WORDS_MAX];
   const policy_category_t *category = coverage_category(a, call);
@@ -142,6 +166,7 @@ static json_object *call_json(const report_t *r, const audit_t *a, const coverag
   json_add_number(o, "calls", (int64_t)call->count);
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, call->first));
   json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, call->last));
+  coverage_results_json(&call->results, AUDIT_INT_RESULT, o);
   if (call->function) json_add_text(o, "function", audit_function_name(a, call->function - 1));
   if (category) json_add_text(o, "category", category->id);
   if (call->stack) {

@@ -14,6 +14,9 @@ const policy_category_t *coverage_category(const audit_t *audit, const coverage_
 /* Whether no hook saw CALL. */
 bool coverage_is_unseen(const coverage_call_t *call);
 
+/* Adds "results", of calls with results of KIND, to ROW if any is known. */
+void coverage_results_json(const call_results_t *results, audit_result_t kind, json_object *row);
+
 /* Prints nothing without a coverage record. Returns 0 or SONDE_ENOMEM. */
 int coverage_text(const report_t *report, const audit_t *audit, FILE *out);
 json_object *coverage_json(const report_t *report, const audit_t *audit);
