@@ -13,6 +13,7 @@
 #include "target/modules.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,12 +190,16 @@ static bool right_machine(const target_t *target, const image_t *image) {
 bool modules_ready(target_t *target, module_t *module) {
   if (module->state != MODULE_UNREAD) return module->state == MODULE_READY;
   module->state = MODULE_FAILED;
+  errno = 0;
   if (strcmp(module->path, "[vdso]") == 0)
     modules_from_memory(target, module);
   else
     target->locate(target, module);
   if (!module->open_path) {
-    if (!module->problem) module->problem = "cannot open its file";
+    if (errno == ENOMEM)
+      module->problem = sonde_strerror(SONDE_ENOMEM);
+    else if (!module->problem)
+      module->problem = "cannot open its file";
     return false;
   }
   int status = image_open(&module->image, module->open_path);

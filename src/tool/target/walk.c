@@ -155,15 +155,18 @@ void walk_give(walk_t *walk, thread_t *thread) {
   free(thread->frames);
   thread->frames = NULL;
   thread->frame_count = walk->count;
-  if (walk->count > 0) {
-    thread->frames = malloc(walk->count * sizeof *thread->frames);
-    if (thread->frames)
-      memcpy(thread->frames, walk->frames, walk->count * sizeof *thread->frames);
-    else
-      thread->frame_count = 0;
-  }
   thread->ending = walk->ending;
   thread->reason = walk->reason;
+  if (walk->count > 0) {
+    thread->frames = malloc(walk->count * sizeof *thread->frames);
+    if (thread->frames) {
+      memcpy(thread->frames, walk->frames, walk->count * sizeof *thread->frames);
+    } else {
+      thread->frame_count = 0;
+      thread->ending = ENDING_NONE;
+      thread->reason = "out of memory";
+    }
+  }
   thread->proven = walk->proven;
   thread->frames_problem = walk->frames_problem;
 }

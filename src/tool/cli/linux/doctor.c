@@ -18,6 +18,7 @@
 #include "cli/common/naming.h"
 #include "cli/linux/doctor.h"
 #include "cli/verbs.h"
+#include "sonde/status.h"
 #include "target/access.h"
 #include "target/perf_ticks.h"
 #include "target/target.h"
@@ -89,6 +90,16 @@ static bool is_asleep(pid_t pid) {
   return name_ends && !strncmp(name_ends, ") S", 3);
 }
 
+/* Why THREAD, NULL if there is none, has no complete stack. An image that cannot be opened has no
+ * unwind rules. */
+static const char *cause_of(const target_t *target, const thread_t *thread,
+                            const problem_t *problem) {
+  const char *no_memory = sonde_strerror(SONDE_ENOMEM);
+  for (size_t i = 0; target && i < target->modules.count; i++)
+    if (target->modules.items[i].problem == no_memory) return no_memory;
+  return thread && thread->reason ? thread->reason : problem->text;
+}
+
 static void check_child(doctor_t *doctor) {
   pid_t child = start_child();
   if (!is_started(doctor, child)) return;
@@ -102,8 +113,8 @@ static void check_child(doctor_t *doctor) {
   if (read && thread->ending == ENDING_COMPLETE)
     doctor_add(doctor, VERDICT_GOOD, NULL, "waiting threads can be read without a stop");
   else
-    doctor_add_missing(doctor, NULL, "cannot read a waiting child process: ",
-                       read && thread->reason ? thread->reason : problem.text);
+    doctor_add_missing(doctor, NULL,
+                       "cannot read a waiting child process: ", cause_of(target, thread, &problem));
   target_close(target);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
@@ -127,8 +138,7 @@ static void check_stop(doctor_t *doctor) {
                (double)thread->stopped_ns / 1e6);
   else
     doctor_add_missing(doctor, "docker run --cap-add SYS_PTRACE …",
-                       "cannot stop a running child process: ",
-                       read && thread->reason ? thread->reason : problem.text);
+                       "cannot stop a running child process: ", cause_of(target, thread, &problem));
   target_close(target);
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
@@ -173,7 +183,12 @@ static bool has_entries(const char *path) {
 }
 
 static void check_debug_files(doctor_t *doctor) {
+  errno = 0;
   bool installed = has_entries("/usr/lib/debug/.build-id");
+  if (!installed && errno == ENOMEM) {
+    doctor->no_memory = true;
+    return;
+  }
   const char *urls = getenv("DEBUGINFOD_URLS");
   bool enabled = urls && urls[0];
 #if !defined(SONDE_HAVE_DEBUGINFOD)
