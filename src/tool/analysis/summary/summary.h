@@ -20,6 +20,16 @@
 /* Evenly spaced times for which a summary keeps the live bytes of each stack. */
 #define SUMMARY_CHECKPOINTS 16
 
+/* A number of stacks, and the bytes of a summary with these. */
+typedef struct summary_size {
+  size_t stacks, bytes;
+} summary_size_t;
+
+/* How many stacks a summary of LIMIT bytes may have, if one with LAST's is too large; BEFORE is an
+ * earlier try, with more stacks; all zeros: none. Bytes are taken for a power of the stacks, below
+ * 1 as a rule, as stacks share frames and names: then the second estimate fits. */
+size_t summary_estimate(summary_size_t last, summary_size_t before, size_t limit);
+
 /* Writes the summary of READER's recording to OUT, with the NAMES of its functions; NULL: the
  * recording's own stored names. 0 or a negative SONDE_E…; with SONDE_EIO errno has the cause. */
 int summary_write(reader_t *reader, const pack_names_t *names, FILE *out, pack_totals_t *totals,

@@ -4,6 +4,7 @@
  * the summary is small enough.
  */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -425,13 +426,30 @@ static int write_file(const summary_writer_t *w, FILE *out, const byte_buffer_t 
   return 0;
 }
 
+/* A summary has no more stacks: each takes more than 15 of SUMMARY_MAX bytes. */
+enum { STACKS_MIN = 16, STACKS_MAX = 65536 };
+
+size_t summary_estimate(summary_size_t last, summary_size_t before, size_t limit) {
+  double power = 1;
+  if (before.stacks > last.stacks && before.bytes > last.bytes)
+    power = log((double)before.bytes / (double)last.bytes) /
+            log((double)before.stacks / (double)last.stacks);
+  power = fmin(fmax(power, 0.3), 1.2);
+  double estimate = (double)last.stacks * pow((double)limit / (double)last.bytes, 1 / power) * 0.95;
+  return estimate > STACKS_MIN ? (size_t)estimate : STACKS_MIN;
+}
+
 static int write_within_limit(const summary_writer_t *w, FILE *out, pack_totals_t *totals) {
   byte_buffer_t tables = {0}, summary = {0};
-  size_t kept = w->item_count, limit = SUMMARY_MAX - RECORD_HEADER_SIZE - 1024;
-  bool good = build(w, kept, &tables, &summary);
-  while ((!good || tables.count + summary.count > limit) && kept > 16) {
-    kept -= kept / 4;
-    good = build(w, kept, &tables, &summary);
+  const size_t limit = SUMMARY_MAX - RECORD_HEADER_SIZE - 1024;
+  size_t kept = w->item_count < STACKS_MAX ? w->item_count : STACKS_MAX;
+  summary_size_t before = {0};
+  bool good;
+  while (good = build(w, kept, &tables, &summary), kept > STACKS_MIN) {
+    summary_size_t last = {kept, tables.count + summary.count};
+    if (good && last.bytes <= limit) break;
+    kept = good ? summary_estimate(last, before, limit) : kept / 4;
+    if (good) before = last;
   }
   int status = good ? write_file(w, out, &tables, &summary) : SONDE_ENOMEM;
   totals->after = tables.count + summary.count + RECORD_HEADER_SIZE;
