@@ -129,7 +129,7 @@ static bool segment_is_go(int fd, const Elf64_Phdr *p) {
   return n > 0 && notes_are_go(notes, (size_t)n);
 }
 
-static bool file_is_go(const char *path) {
+bool preload_check_path_is_go(const char *path) {
   Elf64_Ehdr h;
   bool is = false;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -147,11 +147,11 @@ static bool file_is_go(const char *path) {
 
 bool preload_check_is_go(const char *command) {
   char path[PATH_MAX];
-  return preload_find(command, path, sizeof path) && file_is_go(path);
+  return preload_find(command, path, sizeof path) && preload_check_path_is_go(path);
 }
 
 bool preload_check_process_is_go(pid_t pid) {
   char path[48];
   snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-  return file_is_go(path);
+  return preload_check_path_is_go(path);
 }

@@ -32,9 +32,10 @@ bool preload_check(const char *command, char *refusal, size_t size);
 /* Whether COMMAND is a static program, and nothing else keeps sonde from starting it. */
 bool preload_check_is_static(const char *command);
 
-/* Whether COMMAND, or the executable that the process PID runs, is a Go program, which makes its
- * system calls without libc. */
+/* Whether COMMAND, the file PATH, or the executable that the process PID runs, is a Go program,
+ * which makes its system calls without libc. */
 bool preload_check_is_go(const char *command);
+bool preload_check_path_is_go(const char *path);
 bool preload_check_process_is_go(pid_t pid);
 
 #endif

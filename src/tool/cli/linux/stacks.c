@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/common/naming.h"
 #include "cli/common/pager.h"
+#include "report/stacks/goroutines.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "cli/verbs.h"
@@ -35,8 +36,10 @@ static const cli_option_t options[] = {
     {KEY_NO_LINES, "no-lines", NULL, "only functions: no files, lines or inlined functions"},
     NAMING_FILE_OPTIONS,
     NAMING_APP_OPTIONS,
-    {KEY_NATIVE, "native", NULL, "also the native frames of Python's interpreter"},
-    {KEY_ASYNC, "async", NULL, "callers of Swift's async functions, not of their executor"},
+    {KEY_NATIVE, "native", NULL,
+     "also the native frames of an interpreter, and goroutines of Go's runtime"},
+    {KEY_ASYNC, "async", NULL,
+     "show the callers of Swift's async functions instead of their executor"},
     {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running threads have no frames"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     {0}};
@@ -119,6 +122,10 @@ static int show(target_t *target, const request_t *request) {
                         .symbolizer = symbolizer,
                         .app_only = request->naming.options.app_only,
                         .native = request->native};
+  goroutines_t goroutines = {0};
+  if (!request->capture.tid)
+    goroutines_read(&goroutines, target, symbolizer, request->capture.depth);
+  if (goroutines.is_go) view.goroutines = &goroutines;
   if (!request->names.no_lines) view.tail_frames = tail_frames_new(target, symbolizer);
   if (request->json) {
     stacks_json(stdout, &view);
@@ -127,6 +134,7 @@ static int show(target_t *target, const request_t *request) {
     stacks_text(stdout, &view);
   }
   tail_frames_free(view.tail_frames);
+  goroutines_free(&goroutines);
   stack_symbolizer_free(symbolizer);
   return CLI_DONE;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "report/json.h"
+#include "report/stacks/goroutines.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "symbol/language.h"
@@ -51,6 +52,14 @@ static void add_frame(json_object *frames, const stacks_view_t *view, const fram
   }
 }
 
+void stacks_frames_json(json_object *frames, const stacks_view_t *view, const thread_t *thread) {
+  uint32_t count = thread->frame_count;
+  const frame_t *all = thread->frames;
+  if (view->tail_frames) all = tail_frames_expand(view->tail_frames, thread, &count);
+  for (uint32_t i = 0; i < count; i++)
+    add_frame(frames, view, &all[i]);
+}
+
 static void add_wait(json_object *object, const thread_t *thread) {
   const wait_t *wait = &thread->wait;
   char text[4200];
@@ -75,11 +84,7 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
   if (state) json_add_text(object, "state", state);
   add_wait(object, thread);
   json_object *frames = json_new_array();
-  uint32_t count = thread->frame_count;
-  const frame_t *all = thread->frames;
-  if (view->tail_frames) all = tail_frames_expand(view->tail_frames, thread, &count);
-  for (uint32_t i = 0; i < count; i++)
-    add_frame(frames, view, &all[i]);
+  stacks_frames_json(frames, view, thread);
   json_add(object, "frames", frames);
   json_add_flag(object, "complete", thread->ending == ENDING_COMPLETE);
   if (thread->ending == ENDING_TRUNCATED)
@@ -112,5 +117,7 @@ void stacks_json(FILE *out, const stacks_view_t *view) {
     fprintf(out, "%s\n%s", i ? "," : "", json_print(object, JSON_STYLE));
     json_object_put(object);
   }
-  fprintf(out, "\n],\"elapsed_us\":%llu}\n", (unsigned long long)(target->elapsed_ns / 1000));
+  fputs("\n]", out);
+  if (view->goroutines) goroutines_json(out, view, view->goroutines);
+  fprintf(out, ",\"elapsed_us\":%llu}\n", (unsigned long long)(target->elapsed_ns / 1000));
 }

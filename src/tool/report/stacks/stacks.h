@@ -5,6 +5,7 @@
 #ifndef SONDE_REPORT_STACKS_STACKS_H
 #define SONDE_REPORT_STACKS_STACKS_H
 
+#include <json-c/json.h>
 #include <stdio.h>
 
 #include "base/language.h"
@@ -59,11 +60,18 @@ typedef struct stacks_view {
   stack_symbolizer_t *symbolizer;
   tail_frames_t *tail_frames; /* NULL: do not reconstruct tail calls */
   bool app_only;              /* omit the frames of system images */
-  bool native;                /* show the frames of an interpreter */
+  bool native;                /* show the frames of an interpreter, and goroutines of the runtime */
+  const struct goroutines *goroutines; /* NULL: none were read */
 } stacks_view_t;
 
 void stacks_text(FILE *out, const stacks_view_t *view);
 void stacks_json(FILE *out, const stacks_view_t *view);
+
+/* Prints the frames of THREAD, and how its stack ends. */
+void stacks_frames_text(FILE *out, const stacks_view_t *view, const thread_t *thread);
+
+/* Appends the frames of THREAD to the JSON array FRAMES. */
+void stacks_frames_json(json_object *frames, const stacks_view_t *view, const thread_t *thread);
 
 /* "app", "system" or "library", which is neither the program nor system; RULES may be NULL. */
 const char *stacks_role(const target_t *target, const system_rules_t *rules,

@@ -10,6 +10,7 @@
 #include "base/unicode.h"
 #include "base/wrap.h"
 #include "report/report.h"
+#include "report/stacks/goroutines.h"
 #include "report/stacks/tail_frames.h"
 #include "symbol/language.h"
 #include "symbol/short_name.h"
@@ -380,17 +381,20 @@ static void print_ending(FILE *out, const target_t *target, const thread_t *thre
             language_facts(target->interpreter->kind->language)->title, thread->frames_problem);
 }
 
-static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {
-  const thread_t *thread = group->threads[0];
+void stacks_frames_text(FILE *out, const stacks_view_t *view, const thread_t *thread) {
   uint32_t number = 0;
-  fputc('\n', out);
-  print_heading(out, view, group);
   uint32_t count = thread->frame_count;
   const frame_t *frames = thread->frames;
   if (view->tail_frames) frames = tail_frames_expand(view->tail_frames, thread, &count);
   for (uint32_t i = 0; i < count; i++)
     print_frame(view, out, &frames[i], &number);
   print_ending(out, view->target, thread);
+}
+
+static void print_group(const stacks_view_t *view, FILE *out, const thread_group_t *group) {
+  fputc('\n', out);
+  print_heading(out, view, group);
+  stacks_frames_text(out, view, group->threads[0]);
 }
 
 /* ---- deadlocks ---------------------------------------------------------------------------- */
@@ -470,6 +474,7 @@ void stacks_text(FILE *out, const stacks_view_t *view) {
     unnamed_count = 0;
     for (size_t i = 0; i < count; i++)
       print_group(view, out, &groups[i]);
+    if (view->goroutines) goroutines_text(out, view, view->goroutines);
     print_unnamed(out);
   }
   free(threads);
