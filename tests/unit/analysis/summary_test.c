@@ -34,7 +34,8 @@ static void the_second_estimate_fits(void **unused) {
   static const size_t starts[] = {20, 1000, 20000, 65536};
   int tried = 0;
   for (size_t i = 0; i < 3 * 4 * 4 * 12; i++) {
-    double excess = 1.001 * pow(1.3, (double)(i / 48)); /* up to 18 times as large as allowed */
+    size_t step = i / 48;
+    double excess = 1.001 * pow(1.3, (double)step); /* up to 18 times as large as allowed */
     size_t start = starts[i % 4];
     curve_t c = {bases[i / 4 % 3], 1, powers[i / 12 % 4]};
     c.of_one = (LIMIT * excess - c.base) / pow((double)start, c.power);
