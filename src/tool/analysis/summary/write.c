@@ -434,8 +434,10 @@ size_t summary_estimate(summary_size_t last, summary_size_t before, size_t limit
   if (before.stacks > last.stacks && before.bytes > last.bytes)
     power = log((double)before.bytes / (double)last.bytes) /
             log((double)before.stacks / (double)last.stacks);
-  power = fmin(fmax(power, 0.3), 1.2);
-  double estimate = (double)last.stacks * pow((double)limit / (double)last.bytes, 1 / power) * 0.95;
+  if (power < 0.3) power = 0.3;
+  if (power > 1.2) power = 1.2;
+  double part = exp(log((double)limit / (double)last.bytes) / power);
+  double estimate = (double)last.stacks * part * 0.95;
   return estimate > STACKS_MIN ? (size_t)estimate : STACKS_MIN;
 }
 
