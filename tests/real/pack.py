@@ -4,10 +4,11 @@
 reader that was written from docs/format.md too; it is small; a damaged one is refused in part."""
 import os
 import random
+import subprocess
 import sys
 import tempfile
 
-from helpers import SEED, WORK, needs_agent, report, run_cases, second_reader, sonde, try_sonde
+from helpers import SEED, SONDE, WORK, needs_agent, report, run_cases, second_reader, sonde, try_sonde
 
 needs_agent()
 
@@ -94,6 +95,42 @@ def a_summary_has_the_same_totals():
     for verb in ["events", summary], ["history", summary, "0x1"], ["pack", "--summary", summary]:
         done = try_sonde(*verb)
         assert done.returncode == 2 and "summary" in done.stderr, done
+
+
+def _cut(path, size):
+    cut = path + ".cut.sonde"
+    with open(path, "rb") as f, open(cut, "wb") as out:
+        out.write(f.read(size))
+    return cut
+
+
+def _cut_before_its_last_chunk(path):
+    with open(path, "rb") as f:
+        whole = f.read()
+    at, last = 4096, 4096
+    while at < len(whole):
+        at, last = at + int.from_bytes(whole[at + 8:at + 12], "little"), at
+    return _cut(path, last)
+
+
+def truncation_is_told():
+    path = run_program("perl", "--malloc")
+    packed, summary = pack(path), path[:-len("sonde")] + "summary.sonde"
+    sonde("pack", "--summary", path)
+    for whole in path, packed, summary:
+        assert "truncated" not in report(whole)["missing"], whole
+        cut = _cut_before_its_last_chunk(whole)
+        assert report(cut)["missing"]["truncated"], cut
+        assert "The file is truncated" in sonde("why", cut), cut
+        assert report(_cut(whole, 4096))["missing"]["truncated"], whole  # no chunk is left
+        done = try_sonde("why", _cut(whole, 4095))
+        assert done.returncode == 2 and "truncated within its header" in done.stderr, done
+    assert report(pack(_cut_before_its_last_chunk(path)))["missing"]["truncated"]
+    # Where the size cannot be known, nothing is said of it.
+    piped = os.path.join(WORK, "piped.sonde")
+    with open(piped, "wb") as f:
+        f.write(subprocess.run([SONDE, "pack", "-o", "/dev/stdout", path], stdout=subprocess.PIPE, check=True).stdout)
+    assert "truncated" not in report(piped)["missing"]
 
 
 def damage_is_told():

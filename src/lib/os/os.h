@@ -428,6 +428,7 @@ ssize_t os_read_file(const char *path, char *out, size_t size);
 
 typedef struct os_file_id {
   uint64_t device, inode;
+  uint64_t size; /* in bytes, now */
 } os_file_id_t;
 
 /* Opens PATH for reading and writing. The descriptor is at least 512 if the limit allows it, so
@@ -445,7 +446,7 @@ int os_memory_file(const char *name); /* a file without a folder; closing it del
 int os_file_resize(int fd, uint64_t size);
 void os_remove(const char *path);
 
-/* The identity of the file that FD refers to. Returns false when FD is not open. */
+/* The identity and size of the file that FD refers to. Returns false when FD is not open. */
 bool os_file_id(int fd, os_file_id_t *out);
 
 ssize_t os_pwrite(int fd, const void *data, size_t size, uint64_t offset);

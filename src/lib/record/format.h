@@ -124,9 +124,14 @@ typedef struct record_header {
    */
   uint32_t gaps, gap_reason;
   uint64_t gaps_ns;
+  /* The least size of the complete file: a shorter one is truncated. 0: unknown. */
+  uint64_t file_bytes;
 } record_header_t;
 
-_Static_assert(sizeof(record_header_t) == 184, "docs/format.md says 184");
+/* In `file_bytes`: the file is not complete yet. */
+#define RECORD_INCOMPLETE UINT64_MAX
+
+_Static_assert(sizeof(record_header_t) == 192, "docs/format.md says 192");
 
 /* ---- chunks ------------------------------------------------------------------------------- */
 

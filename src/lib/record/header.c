@@ -91,8 +91,11 @@ void header_update(record_header_t *h, const shm_control_t *c) {
   if (h->ring_bytes) h->ring_written = load_relaxed(&c->ring_at);
 }
 
-void header_finish(record_header_t *h, const shm_control_t *c, uint32_t exit_status) {
+void header_finish(record_header_t *h, const shm_control_t *c, uint32_t exit_status, int fd) {
+  os_file_id_t file = {0};
   header_update(h, c);
+  if (os_file_id(fd, &file))
+    h->file_bytes = file.size > RECORD_HEADER_SIZE ? file.size : RECORD_HEADER_SIZE;
   h->state = RECORD_FINISHED;
   h->exit_status = exit_status;
   h->recorder_pid = 0;

@@ -32,8 +32,9 @@ void header_clocks(const record_header_t *header, uint64_t *ticks, uint64_t *ns)
 void header_update(record_header_t *header, const shm_control_t *control);
 
 /* The recording is complete: as header_update, and sets the final state. EXIT_STATUS is as from
- * wait(2), or RECORD_STATUS_UNKNOWN. */
-void header_finish(record_header_t *header, const shm_control_t *control, uint32_t exit_status);
+ * wait(2), or RECORD_STATUS_UNKNOWN. All chunks are in the file FD. */
+void header_finish(record_header_t *header, const shm_control_t *control, uint32_t exit_status,
+                   int fd);
 
 /* Writes the header to offset 0 of FD. Returns 0 or a negative errno. */
 int header_write(const record_header_t *header, int fd);

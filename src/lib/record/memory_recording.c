@@ -141,7 +141,7 @@ int memory_recording_save(const char *path) {
   if (s.fd < 0) return SONDE_EIO;
   bool good = memory_recording_each(save_chunk, &s);
   record_header_t h = own.header;
-  header_finish(&h, c, 0);
+  header_finish(&h, c, 0, s.fd);
   if (good) s.status = header_write(&h, s.fd);
   os_close(s.fd);
   return s.status ? SONDE_EIO : good ? 0 : SONDE_ENOMEM;

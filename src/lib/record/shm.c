@@ -192,7 +192,7 @@ void writer_finish_header(void) {
   if (fd < 0 || os_pread(fd, &h, sizeof h, 0) != sizeof h || h.state != RECORD_OPEN ||
       h.pid != c->pid)
     return;
-  header_finish(&h, c, RECORD_STATUS_UNKNOWN);
+  header_finish(&h, c, RECORD_STATUS_UNKNOWN, fd);
   if (h.stop_reason == RECORD_STOP_NONE) h.stop_reason = RECORD_STOP_RECORDER;
   (void)header_write(&h, fd);
 }

@@ -112,7 +112,7 @@ int standalone_begin(const char *path) {
 int standalone_end(void) {
   shm_control_t *c = local.control;
   writer_finish();
-  header_finish(&local.header, c, RECORD_STATUS_UNKNOWN);
+  header_finish(&local.header, c, RECORD_STATUS_UNKNOWN, local.file_fd);
   bool written = header_write(&local.header, local.file_fd) == 0 && !c->stop_reason;
   c->file_fd = -1; /* not recording */
   if (writer_global->file_fd != local.file_fd && writer_global->file_fd >= 0)

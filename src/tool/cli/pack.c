@@ -78,7 +78,8 @@ static int pack_reader(request_t *q, reader_t *reader, FILE *out) {
 /* Packs all programs of the process; each program has its own reader. */
 static int pack_whole(request_t *q, reader_t *last, FILE *out) {
   char error[256];
-  int status = pack_begin(last, out, &q->totals);
+  q->totals = (pack_totals_t){0};
+  int status = pack_begin(last, RECORD_FEATURE_PACKED, out);
   for (uint32_t program = 1; status == 0 && program < reader_program(last); program++) {
     reader_t *reader;
     status = reader_open_program(&reader, q->path, program, error, sizeof error);
@@ -89,7 +90,8 @@ static int pack_whole(request_t *q, reader_t *last, FILE *out) {
       status = 0; /* it recorded nothing */
     }
   }
-  return status == 0 ? pack_reader(q, last, out) : status;
+  if (status == 0) status = pack_reader(q, last, out);
+  return status == 0 ? pack_end(last, out) : status;
 }
 
 static int pack_to(request_t *q, reader_t *reader, FILE *out) {

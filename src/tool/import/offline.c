@@ -164,6 +164,7 @@ int offline_finish(offline_t *r) {
     flush(r, &r->streams[i]->writer.events[0]);
     free(r->streams[i]);
   }
+  r->header.file_bytes = r->size;
   if (!r->error) r->error = -header_write(&r->header, r->fd);
   int error = r->error;
   free(r);

@@ -337,6 +337,20 @@ static int check_header(const reader_t *r, size_t n, char *error, size_t size) {
   return 0;
 }
 
+/* The kernel wrote the whole header at once, so a shorter file was cut. */
+static int check_size(reader_t *r, char *error, size_t size) {
+  uint64_t whole = r->header.file_bytes;
+  if (r->size < r->header.header_size) {
+    snprintf(error, size, "the recording is truncated within its header");
+    return SONDE_EFORMAT;
+  }
+  if (whole == RECORD_INCOMPLETE)
+    r->damage.truncated_bytes = whole;
+  else if (whole > r->size)
+    r->damage.truncated_bytes = whole - r->size;
+  return 0;
+}
+
 /* Selects the program to read; false if it has no chunks. */
 static bool choose_program(reader_t *r) {
   if (!r->exec_index) r->exec_index = r->programs;
@@ -357,6 +371,7 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
   struct stat s;
   read_shm(r);
   if (!r->data && fstat(r->fd, &s) == 0) r->size = (uint64_t)s.st_size;
+  if ((status = check_size(r, error, error_size)) < 0) return status;
   status = index_file(r);
   if (status == 0) {
     index_shm(r);

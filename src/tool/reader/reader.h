@@ -35,6 +35,8 @@ typedef struct reader_damage {
   uint64_t dropped_chunks;
   /* ticks: with dropped chunks, events before this time may be missing */
   uint64_t complete_from;
+  /* bytes that the truncated file lacks; RECORD_INCOMPLETE: it is not known how many */
+  uint64_t truncated_bytes;
   /* bytes where no chunk begins, and the offset of the first of them */
   uint64_t skipped_bytes, first_skipped_at;
   /* malformed records: the rest of the chunk is skipped */

@@ -234,7 +234,7 @@ int recording_finish(recording_t *r, int wait_status) {
   bool collected = collect(r) && (live == 0 || live == SONDE_EINVAL);
   int error = errno;
   if (!collected && !r->control->stop_reason) r->control->stop_reason = header_stop_reason(error);
-  header_finish(&r->header, r->control, (uint32_t)wait_status);
+  header_finish(&r->header, r->control, (uint32_t)wait_status, r->file_fd);
   if (!r->header.stop_reason) r->header.stop_reason = reason;
   return is_done(header_write(&r->header, r->file_fd)) && collected ? 0 : SONDE_EIO;
 }

@@ -111,7 +111,7 @@ bool os_file_id(int fd, os_file_id_t *out) {
   int saved = errno;
   bool good = fstat(fd, &st) == 0;
   errno = saved;
-  if (good) *out = (os_file_id_t){(uint64_t)st.st_dev, st.st_ino};
+  if (good) *out = (os_file_id_t){(uint64_t)st.st_dev, st.st_ino, (uint64_t)st.st_size};
   return good;
 }
 

@@ -70,10 +70,11 @@ bool os_file_id(int fd, os_file_id_t *out) {
     uint32_t rdev_major, rdev_minor, device_major, device_minor;
     uint64_t spare[14];
   } found = {0};
-  const int empty_path = 0x1000, want_inode = 0x100;
-  if (fd < 0 || call5(statx, fd, "", empty_path, want_inode, &found) < 0) return false;
+  const int empty_path = 0x1000, want_inode_and_size = 0x300;
+  if (fd < 0 || call5(statx, fd, "", empty_path, want_inode_and_size, &found) < 0) return false;
   out->device = (uint64_t)found.device_major << 32 | found.device_minor;
   out->inode = found.inode;
+  out->size = found.size;
   return true;
 }
 

@@ -221,12 +221,12 @@ static int write_file(const summary_t *s, const char *path) {
   uint64_t at = RECORD_HEADER_SIZE;
   int fd = os_create_high(path);
   if (fd < 0) return SONDE_EIO;
-  header_finish(&h, writer_control(), RECORD_STATUS_RUNNING);
   h.features |= RECORD_FEATURE_SUMMARY;
   h.mode = load_relaxed(&writer_control()->mode);
-  h.ring_start = h.ring_bytes = h.ring_written = 0;
   int status = write_chunk(fd, &s->tables, CHUNK_TABLES, &at);
   if (status == 0) status = write_chunk(fd, &s->totals, CHUNK_SUMMARY, &at);
+  header_finish(&h, writer_control(), RECORD_STATUS_RUNNING, fd);
+  h.ring_start = h.ring_bytes = h.ring_written = 0;
   if (status == 0) status = header_write(&h, fd);
   os_close(fd);
   if (status) os_remove(path);

@@ -202,16 +202,27 @@ static size_t streams_of(const reader_t *r) {
   return count;
 }
 
-int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals) {
+int pack_begin(const reader_t *reader, uint64_t features, FILE *out) {
   uint8_t page[RECORD_HEADER_SIZE] = {0};
   record_header_t h = *reader_header(reader);
   h.header_size = sizeof page;
-  h.features |= RECORD_FEATURE_PACKED;
+  h.features |= features;
   h.recorder_pid = 0;
   h.shm_fd = -1;
+  bool is_incomplete = reader_damage(reader)->truncated_bytes || ftello(out) == 0;
+  h.file_bytes = is_incomplete ? RECORD_INCOMPLETE : 0;
   memcpy(page, &h, sizeof h);
-  memset(totals, 0, sizeof *totals);
   return fwrite(page, 1, sizeof page, out) == sizeof page ? 0 : SONDE_EIO;
+}
+
+int pack_end(const reader_t *reader, FILE *out) {
+  off_t end = ftello(out);
+  if (end < 0 || reader_damage(reader)->truncated_bytes) return 0;
+  uint64_t size = (uint64_t)end;
+  return fseeko(out, offsetof(record_header_t, file_bytes), SEEK_SET) == 0 &&
+                 fwrite(&size, sizeof size, 1, out) == 1 && fseeko(out, 0, SEEK_END) == 0
+             ? 0
+             : SONDE_EIO;
 }
 
 int pack_program(reader_t *r, const pack_names_t *names, FILE *out, pack_totals_t *totals,

@@ -33,13 +33,17 @@ bool pack_functions(const reader_t *reader, const pack_names_t *names, const uin
 typedef void (*pack_progress_fn)(void *context, uint64_t done, uint64_t total);
 
 /* To pack a recording, call pack_begin, then pack_program for each program of the process, each
- * with its own reader (reader_open_program), in any order. TOTALS add up all of them. NAMES are
- * stored for every frame; NULL: the recording's own stored names are kept, if it has any.
- * pack_begin and pack_program write to OUT and return 0 or a negative SONDE_E…; with SONDE_EIO
- * errno has the cause. */
-int pack_begin(const reader_t *reader, FILE *out, pack_totals_t *totals);
+ * with its own reader (reader_open_program), in any order, and pack_end. TOTALS add up all
+ * programs. NAMES are stored for every frame; NULL: the recording's own stored names are kept, if
+ * it has any. The functions write to OUT and return 0 or a negative SONDE_E…; with SONDE_EIO errno
+ * has the cause. FEATURES: RECORD_FEATURE_… bits. */
+int pack_begin(const reader_t *reader, uint64_t features, FILE *out);
 int pack_program(reader_t *reader, const pack_names_t *names, FILE *out, pack_totals_t *totals,
                  pack_progress_fn progress, void *context);
+
+/* Completes the header. Without it, and if READER's file is truncated, readers say that the new
+ * file is. Does nothing if OUT is a pipe. */
+int pack_end(const reader_t *reader, FILE *out);
 
 /* Writes one chunk: header, payload, checksum. */
 int pack_write_chunk(FILE *out, chunk_header_t *header, const void *payload, size_t size);

@@ -406,24 +406,16 @@ static bool build(const summary_writer_t *w, size_t kept, byte_buffer_t *tables,
 
 static int write_file(const summary_writer_t *w, FILE *out, const byte_buffer_t *tables,
                       const byte_buffer_t *summary) {
-  uint8_t page[RECORD_HEADER_SIZE] = {0};
-  record_header_t head = *reader_header(w->reader);
-  head.header_size = sizeof page;
-  head.features |= RECORD_FEATURE_PACKED | RECORD_FEATURE_SUMMARY;
-  head.recorder_pid = 0;
-  head.shm_fd = -1;
-  memcpy(page, &head, sizeof head);
-  if (fwrite(page, 1, sizeof page, out) != sizeof page) return SONDE_EIO;
-  for (int i = 0; i < 2; i++) {
+  int status = pack_begin(w->reader, RECORD_FEATURE_PACKED | RECORD_FEATURE_SUMMARY, out);
+  for (int i = 0; i < 2 && status == 0; i++) {
     const byte_buffer_t *payload = i ? summary : tables;
     chunk_header_t h = {.type = i ? CHUNK_SUMMARY : CHUNK_TABLES,
                         .flags = CHUNK_PACKED,
                         .exec_index = (uint16_t)reader_program(w->reader),
                         .records = 1};
-    int status = pack_write_chunk(out, &h, payload->items, payload->count);
-    if (status < 0) return status;
+    status = pack_write_chunk(out, &h, payload->items, payload->count);
   }
-  return 0;
+  return status == 0 ? pack_end(w->reader, out) : status;
 }
 
 /* A summary has no more stacks: each takes more than 15 of SUMMARY_MAX bytes. */

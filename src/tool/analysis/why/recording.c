@@ -33,6 +33,8 @@ void why_recording_rules(why_t *w, findings_list_t *out) {
     WHY_SAY(text, "%llu events could not be written", (unsigned long long)h->lost_events);
     add_lost(text, 34, out);
   }
-  if (d->damaged_chunks || d->skipped_bytes)
+  if (d->truncated_bytes)
+    add_lost("The file is truncated, so its newest events are missing", 39, out);
+  else if (d->damaged_chunks || d->skipped_bytes)
     add_lost("The file is damaged, so a part of the events is missing", 39, out);
 }

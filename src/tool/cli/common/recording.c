@@ -35,7 +35,8 @@ reader_t *recording_open_events(const char *path, uint32_t program) {
 
 void recording_close(reader_t *reader, const char *path) {
   const reader_damage_t *d = reader ? reader_damage(reader) : NULL;
-  if (d && (d->damaged_chunks || d->missing_chunks || d->skipped_bytes || d->bad_records))
+  if (d && (d->damaged_chunks || d->missing_chunks || d->skipped_bytes || d->bad_records ||
+            d->truncated_bytes))
     message_note("'%s' is damaged: events are missing; 'sonde report' counts what was read", path);
   reader_close(reader);
 }

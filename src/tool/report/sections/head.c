@@ -61,6 +61,11 @@ static void print_missing(const reader_t *reader, FILE *out) {
   print_damage(d->damaged_chunks, "chunk", "of the file", out);
   print_damage(d->missing_chunks, "chunk", "missing", out);
   print_damage(d->bad_records, "record", "unreadable", out);
+  if (d->truncated_bytes == RECORD_INCOMPLETE)
+    fprintf(out, "  damaged    the file is truncated: what wrote it did not finish\n");
+  else if (d->truncated_bytes)
+    fprintf(out, "  damaged    the file is truncated: its last %" PRIu64 " bytes are missing\n",
+            d->truncated_bytes);
   if (d->skipped_bytes)
     fprintf(out, "  damaged    %" PRIu64 " bytes are not chunks, the first at offset %" PRIu64 "\n",
             d->skipped_bytes, d->first_skipped_at);
@@ -140,6 +145,7 @@ static json_object *missing_json(const reader_t *reader) {
   json_add_number(o, "damaged_chunks", (int64_t)d->damaged_chunks);
   json_add_number(o, "damaged_records", (int64_t)d->bad_records);
   json_add_number(o, "skipped_bytes", (int64_t)d->skipped_bytes);
+  if (d->truncated_bytes) json_add_flag(o, "truncated", true);
   return o;
 }
 
