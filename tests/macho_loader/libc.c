@@ -358,17 +358,19 @@ const stand_in_t libc_stand_ins[] = {
     SAME(getopt_long) SAME(pthread_rwlock_destroy) SAME(pthread_rwlock_rdlock)
         SAME(pthread_rwlock_tryrdlock) SAME(pthread_rwlock_unlock) SAME(pthread_rwlock_wrlock) SAME(
             access) SAME(closedir) SAME(dirfd) SAME(dup) SAME(fclose) SAME(fdopen) SAME(fdopendir)
-            SAME(ferror) SAME(fflush) SAME(fgets) SAME(fileno) SAME(fopen) SAME(fputc) SAME(
-                fputs) SAME(fread) SAME(fwrite) SAME(getline) SAME(isatty) SAME(lseek) SAME(mkdir)
-                SAME(opendir) SAME(putchar) SAME(puts) SAME(realpath) SAME(rename) SAME(atol) SAME(
-                    bsearch) SAME(getenv) SAME(geteuid) SAME(readlink) SAME(qsort) SAME(strtol)
-                    SAME(strtoll) SAME(strtoul) SAME(strtoull) SAME(tdelete) SAME(tfind) SAME(
-                        tsearch) SAME(memccpy) SAME(stpcpy) SAME(strcpy) SAME(strcspn) SAME(strdup)
-                        SAME(strerror) SAME(strncasecmp) SAME(strndup) SAME(strnlen)
-                            SAME(strpbrk) SAME(strspn) SAME(gmtime_r) SAME(localtime_r)
-                                SAME(strftime) SAME(time) SAME(timegm) SAME(mktime)
-                                    SAME(strptime) SAME(atof) SAME(memmem) SAME(strncpy){
-                                        "_memchr", (void *(*)(const void *, int, size_t))memchr},
+            SAME(ferror) SAME(fflush) SAME(fgets) SAME(fileno) SAME(fopen) SAME(fputc) SAME(fputs)
+                SAME(fread) SAME(fseeko) SAME(ftello) SAME(fwrite) SAME(getline) SAME(isatty) SAME(
+                    lseek) SAME(mkdir) SAME(opendir) SAME(putchar) SAME(puts) SAME(realpath)
+                    SAME(rename) SAME(atol) SAME(bsearch) SAME(getenv) SAME(geteuid) SAME(readlink)
+                        SAME(qsort) SAME(strtol) SAME(strtoll) SAME(strtoul) SAME(strtoull)
+                            SAME(tdelete) SAME(tfind) SAME(tsearch) SAME(memccpy) SAME(stpcpy)
+                                SAME(strcpy) SAME(strcspn) SAME(strdup) SAME(strerror)
+                                    SAME(strncasecmp) SAME(strndup) SAME(strnlen) SAME(strpbrk)
+                                        SAME(strspn) SAME(gmtime_r) SAME(localtime_r) SAME(strftime)
+                                            SAME(time) SAME(timegm) SAME(mktime) SAME(strptime)
+                                                SAME(atof) SAME(memmem) SAME(strncpy){
+                                                    "_memchr",
+                                                    (void *(*)(const void *, int, size_t))memchr},
     {"_strchr", (char *(*)(const char *, int))strchr},
     {NULL, NULL},
 };
