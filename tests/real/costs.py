@@ -16,6 +16,7 @@ import os, sys, time
 folder = sys.argv[1]
 os.system(f"head -c 8M /dev/zero >{folder}/filler 2>/dev/null")
 kept = [bytes(i % 99) for i in range(50000)]
+time.sleep(1)  # so that the recorder, however late it is, finds the disk full for a while
 os.unlink(folder + "/filler")
 time.sleep(0.4)
 kept = [bytes(i % 99) for i in range(20000)]
