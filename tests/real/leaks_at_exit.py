@@ -96,6 +96,15 @@ def the_leaks_are_memchecks():
     print(compared, "runs leak what memcheck says")
 
 
+def stacks_of_ended_threads_hold_nothing():
+    needs("valgrind")
+    program = compile_c(source_file("real", "leaks", "ended.c"), "-O1", "-g", "-fno-builtin", "-pthread")
+    totals = _memcheck([program])[0]
+    assert totals["leaked"]["blocks"] == 24, totals
+    told = _searched([program])
+    assert {key: told[key] for key in totals} == totals, (totals, told)
+
+
 def programs_that_nobody_here_wrote():
     needs("valgrind", "perl", "sqlite3")
     for command in (["perl", "-e", "my @a = (1 .. 100); print scalar @a"],

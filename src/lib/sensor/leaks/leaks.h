@@ -56,6 +56,11 @@ int leaks_copy_stopped(shm_control_t *control);
 /* Finds glibc's lists of free memory in the data from START to END. False if they are not there. */
 bool leaks_find_bins(uint64_t start, uint64_t end, uint64_t *from, uint64_t *to);
 
+/* Calls FOUND with the dead part of each stack that an ended thread has left in START to END, which
+ * is readable. */
+void leaks_find_ended(uint64_t start, uint64_t end,
+                      void (*found)(uint64_t start, uint64_t end, void *context), void *context);
+
 /* Functions in this section save all callee-saved registers on the stack before they wait: each
  * begins with SPILLS. */
 #define SPILLING __attribute__((section("sonde_spilling"), noinline))

@@ -51,7 +51,8 @@ typedef struct range {
 
 typedef struct scan {
   leaks_exchange_t *exchange;
-  range_t own[OWN_MAX]; /* memory of the agent and of the allocator, ascending: not searched */
+  /* not searched: memory of the agent, lists of free memory, stacks of ended threads; ascending */
+  range_t own[OWN_MAX];
   uint32_t own_count;
   reachability_t graph;
   root_t *roots;
@@ -124,11 +125,25 @@ static bool find_bins(const os_region_t *r, void *context) {
   return true;
 }
 
+/* Reads nothing below a thread that runs there: most pages of its stack were never touched. */
+static bool find_ended(const os_region_t *r, void *context) {
+  const leaks_exchange_t *x = ((scan_t *)context)->exchange;
+  uint64_t start = r->end;
+  if (r->inode || r->is_shared || (r->protection & 3) != 3 || r->name[0]) return true;
+  for (uint32_t i = 0; i < x->thread_count; i++) {
+    uint64_t sp = x->threads[i].sp;
+    if (x->threads[i].state != LEAKS_THREAD_NONE && sp >= r->start && sp < start) start = sp;
+  }
+  leaks_find_ended(start < r->end ? start : r->start, r->end, add_own, context);
+  return true;
+}
+
 static void find_own(scan_t *s) {
   os_image_t image;
   os_own_mappings(add_own, s);
   if (os_image_of_pc((uint64_t)(uintptr_t)&find_own, &image)) add_own(image.start, image.end, s);
   (void)os_regions(find_bins, s);
+  (void)os_regions(find_ended, s);
 }
 
 /* True if the previous mapping is read-only memory directly before the image's data, in the file
