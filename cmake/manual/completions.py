@@ -93,6 +93,10 @@ _sonde() {
     case $verb in
 %(options)s
     esac
+  elif [[ $verb == help ]] && ((rank == 1)); then
+    case ${COMP_WORDS[2]} in
+%(parts)s
+    esac
   elif ((rank == 0)); then
     case $verb in
 %(first)s
@@ -116,6 +120,10 @@ def bash_actions(found, verb, verbs):
     return " ".join(out)
 
 
+def part_names(verb):
+    return [part["name"] for part in verb.get("parts", [])]
+
+
 def bash(verbs):
     names = " ".join(verb["name"] for verb in verbs)
     takers, values, options, first, later, commands = [], [], [], [], [], []
@@ -137,7 +145,8 @@ def bash(verbs):
         for found, cases in ((begin, first), (rest, later)):
             if found:
                 cases.append(f'    {name}) _sonde_offer "{bash_actions(found, verb, verbs)}" ;;')
-    return BASH % {"verbs": names, "takers": " ".join(takers), "commands": " ".join(commands),
+    parts = [f'    {verb["name"]}) _sonde_offer "{" ".join(part_names(verb))}" ;;' for verb in verbs if part_names(verb)]
+    return BASH % {"verbs": names, "parts": "\n".join(parts), "takers": " ".join(takers), "commands": " ".join(commands),
                    "values": "\n".join(values), "options": "\n".join(options), "first": "\n".join(first),
                    "later": "\n".join(later)}
 
@@ -194,10 +203,14 @@ def zsh(verbs):
         else:
             if begin:
                 specs.append(f"'1:argument:{zsh_quoted(zsh_action(begin, verb, verbs))}'")
+            if verb["name"] == "help":
+                specs.append("'2:part:_sonde_parts'")
             if rest:
                 specs.append(f"'*:argument:{zsh_quoted(zsh_action(rest, verb, verbs))}'")
         lines.append("      _arguments " + " \\\n        ".join(specs) + " ;;")
-    lines += ["    esac ;;", "  esac", "}", "", '_sonde "$@"']
+    lines += ["    esac ;;", "  esac", "}", "", "# What can follow sonde help VERB.", "_sonde_parts() {", "  case $words[2] in"]
+    lines += [f"  {verb['name']}) compadd {' '.join(part_names(verb))} ;;" for verb in verbs if part_names(verb)]
+    lines += ["  esac", "}", "", '_sonde "$@"']
     return "\n".join(lines) + "\n"
 
 
@@ -242,6 +255,9 @@ def fish(verbs):
             lines.append(f"complete -c sonde -n '__sonde_verb {name}' -F")
         if "pid" in found:
             lines.append(f"complete -c sonde -n '__sonde_verb {name}' -a '(__fish_complete_pids)'")
+        if part_names(verb):
+            lines.append(f"complete -c sonde -n '__sonde_verb help; and contains -- {name} (commandline -opc)' "
+                         f"-a {fish_quoted(' '.join(part_names(verb)))}")
         if "verb" in found:
             lines.append(f"complete -c sonde -n '__sonde_verb {name}' -a {fish_quoted(' '.join(v['name'] for v in verbs))}")
         if "word" in found:

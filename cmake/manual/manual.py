@@ -40,6 +40,20 @@ def option_head(option):
     return words
 
 
+def parts_list(page, verb):
+    """The words that select what the verb does, each with its options and examples."""
+    letters = {option["name"]: option.get("letter") for option in verb["options"]}
+    page.macro("Bl", "-tag", "-width", "Ds")
+    for part in verb["parts"]:
+        page.macro("It", "Cm", *part["form"].split())
+        page.text(part["about"])
+        if part["options"]:
+            names = [f"-{letters[name]}, --{name}" if letters[name] else f"--{name}" for name in part["options"]]
+            page.text(f"Options for it: {', '.join(names)}.")
+        page.literal("\n".join(example["command"] for example in part["examples"]))
+    page.macro("El")
+
+
 def verb_page(verb, verbs):
     page = Page(f"sonde-{verb['name']}", 1, date(), verb["summary"])
     page.section("SYNOPSIS")
@@ -49,6 +63,9 @@ def verb_page(verb, verbs):
         page.macro("Ar", *verb["arguments"].split())
     page.section("DESCRIPTION")
     page.text(verb["about"])
+    if verb.get("parts"):
+        page.section(verb["parts_are"].upper())
+        parts_list(page, verb)
     group = None
     for option in verb["options"]:
         if option["group"] != group:

@@ -29,12 +29,44 @@ def help_fits_the_terminal():
             assert f"--{option['name']}" in text, (verb["name"], option)
 
 
-def examples_use_options_that_exist():
+def _parts():
+    return [(verb, part) for verb in VERBS for part in verb.get("parts", [])]
+
+
+def parts_have_their_own_help():
+    """'sonde help audit check' and 'sonde audit check --help' print the same: usage, text, options, examples."""
+    assert {verb["name"] for verb, _ in _parts()} >= {"audit", "cache", "ctl", "query", "report", "store"}
+    for verb, part in _parts():
+        text = sonde("help", verb["name"], part["name"])
+        flat = " ".join(text.split())
+        assert max(map(len, text.splitlines())) <= 80, (verb["name"], part["name"])
+        before = [verb["before_part"]] if "before_part" in verb else []
+        assert flat.startswith("usage: sonde " + verb["name"]) and " ".join([*before, part["form"]]) in flat, text
+        assert " ".join(part["about"].split()) in flat and part["examples"], text
+        assert all(f"--{name} " in text for name in part["options"]), text
+        assert all(example["command"] in text for example in part["examples"]), text
+        assert sonde(verb["name"], part["name"], "--help") == text
+        assert f"  {part['form']} " in sonde("help", verb["name"])
+    assert "did you mean 'check'?" in try_sonde("help", "audit", "chekc").stderr
+    for words in ("audit", "nothing"), ("stacks", "nothing"), ("audit", "check", "more"):
+        assert try_sonde("help", *words).returncode == 2
+
+
+def every_word_of_a_verb_has_help():
+    """The sections of a report, the questions of a store and the commands of ctl are known to the help."""
     for verb in VERBS:
-        names = {option["name"] for option in verb["options"]}
-        for example in verb["examples"]:
+        if verb.get("words"):
+            assert {word.split("=")[0] for word in verb["words"]} == {part["name"] for part in verb["parts"]}, verb["name"]
+
+
+def examples_use_options_that_exist():
+    """'sonde ctl PID record' takes the options of 'sonde record'."""
+    options = {verb["name"]: {option["name"] for option in verb["options"]} for verb in VERBS}
+    for verb in VERBS:
+        for example in verb["examples"] + [e for part in verb.get("parts", []) for e in part["examples"]]:
             words = example["command"].split(" -- ")[0].split()
             if words[:2] == ["sonde", verb["name"]]:
+                names = options["record" if words[3:4] == ["record"] else verb["name"]]
                 used = {re.match(r"--([\w-]+)", word)[1] for word in words if re.match(r"--\w", word)}
                 assert used <= names, (example, used - names)
 
@@ -68,6 +100,8 @@ def man_pages_have_every_option_and_function():
         text = re.sub(r".\x08", "", text)
         for option in verb["options"]:
             assert f"--{option['name']}" in text, (verb["name"], option)
+        for part in verb.get("parts", []):
+            assert part["examples"][0]["command"] in text, (verb["name"], part)
     declared = set()
     for header in pathlib.Path(SOURCE, "include", "sonde").glob("*.h"):
         declared |= {line.split("(")[0].split()[-1].lstrip("*") for line in header.read_text(encoding="utf-8").splitlines()
@@ -82,6 +116,7 @@ CASES = [("sonde rec", "record"), ("sonde report --by te", "temporary"), ("sonde
          ("sonde record --malloc=livev", "livevm"), ("sonde export --as chr", "chrome-trace"),
          ("sonde report run.sonde stal", "stalls"), ("sonde audit bas", "baseline"), ("sonde report --full", "--full-names"),
          ("sonde report run.so", "run.sonde"), ("sonde help sta", "stacks"), ("sonde cache lim", "limit"),
+         ("sonde help audit comp", "compile"), ("sonde help ctl snap", "snapshot"), ("sonde help report stal", "stalls"),
          ("sonde record -- bas", "bash"), ("sonde record -o run.so", "run.sonde")]
 
 

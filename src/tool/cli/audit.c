@@ -25,16 +25,41 @@ static const cli_option_t options[] = {{'o', "output", "FILE", "compile: the fil
                                        NAMING_RULE_OPTIONS,
                                        {0}};
 
+static const cli_part_t parts[] = {
+    {.name = "check",
+     .form = "check [POLICY]",
+     .summary = "print what a policy audits, or the line with an error",
+     .about = "Prints the categories and functions of POLICY. If a line is wrong, prints that line "
+              "and how to fix it, and exits with status 2. POLICY is a YAML file (docs/policy.md) "
+              "or one of the built-in policies: linux (the default), apple, files, net, exec, "
+              "descriptors.",
+     .examples = {{"sonde audit check", "show the default policy"},
+                  {"sonde audit check privacy.yaml", "check a policy before it is used"}}},
+    {.name = "compile",
+     .form = "compile POLICY -o FILE",
+     .summary = "write a policy for a program that audits itself",
+     .about = "Writes POLICY to FILE in the form that sonde_audit_start takes (sonde/audit.h).",
+     .options = "output",
+     .examples = {{"sonde audit compile privacy.yaml -o privacy.aud", "for sonde_audit_start"}}},
+    {.name = "baseline",
+     .form = "baseline FILE",
+     .summary = "print the findings of a recording, to compare later ones with",
+     .about = "Prints the sensitive calls of the recording FILE as JSON. 'sonde diff' compares the "
+              "output with a later recording, and exits with status 1 if that has calls that "
+              "the baseline does not have.",
+     .options = "debug-dir sysroot system app",
+     .examples = {{"sonde audit baseline run.sonde > known.json", "accept the present findings"},
+                  {"sonde diff known.json new.sonde", "fail if a build makes new calls"}}},
+    {0}};
+
 static const cli_usage_t usage = {
     .verb = "audit",
     .arguments = "check [POLICY] | compile POLICY -o FILE | baseline FILE",
-    .words = "check compile baseline",
     .options = options,
-    .about = "check: prints what an audit policy audits, or the line with an error and how to fix "
-             "it (exit 2). POLICY is a YAML file (docs/policy.md), or linux, apple, files, "
-             "net, exec or descriptors, which are built in.\n"
-             "compile: writes POLICY to FILE for sonde_audit_start (sonde/audit.h).\n"
-             "baseline: prints the findings of the recording FILE, for 'sonde diff' to compare.",
+    .parts = parts,
+    .parts_are = "commands",
+    .about = "Checks and compiles audit policies, and writes baselines. 'sonde record --audit' "
+             "records the calls that a policy names.",
     .examples = {{"sonde audit check", "show the default policy"},
                  {"sonde audit check privacy.yaml", "check a policy"},
                  {"sonde audit compile privacy.yaml -o privacy.aud", "for a program's own audit"},

@@ -16,10 +16,39 @@ enum { KEY_JSON = CLI_LONG_ONLY };
 
 static const cli_option_t options[] = {{KEY_JSON, "json", NULL, "print JSON (docs/json.md)"}, {0}};
 
+static const cli_part_t parts[] = {
+    {.name = "list",
+     .form = "list",
+     .summary = "list the files (the default)",
+     .about = "Lists the files of the index with their sizes, the index's folder, size and limit.",
+     .examples = {{"sonde cache list", "list the files"},
+                  {"sonde cache list --json", "the same as JSON"}}},
+    {.name = "size",
+     .form = "size",
+     .summary = "print the number of files, their size and the limit",
+     .about = "Prints the number of files, their size and the limit.",
+     .examples = {{"sonde cache size", "see whether the limit is near"}}},
+    {.name = "clear",
+     .form = "clear",
+     .summary = "remove every index",
+     .about =
+         "Removes every file of the index. The next run that needs names reads the debug files "
+         "again.",
+     .examples = {{"sonde cache clear", "free the disk space"}}},
+    {.name = "limit",
+     .form = "limit [SIZE]",
+     .summary = "print the limit, or set it to SIZE",
+     .about = "Prints the limit of the index, or sets it to SIZE and keeps it for later runs. SIZE "
+              "is in bytes, or ends with K, M or G.",
+     .examples = {{"sonde cache limit", "print the limit"},
+                  {"sonde cache limit 4G", "set it to 4 GB"}}},
+    {0}};
+
 static const cli_usage_t usage = {
     .verb = "cache",
     .arguments = "[list | size | clear | limit [SIZE]]",
-    .words = "list size clear limit",
+    .parts = parts,
+    .parts_are = "commands",
     .about =
         "The symbol index stores the contents of debug files, one file for each binary, so that "
         "later runs find names and lines at once. If the index exceeds its limit, the least "

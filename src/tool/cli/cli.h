@@ -74,6 +74,7 @@ enum {
   CLI_GROUP_KEY = 1 << 30,
   CLI_MAX_OPTIONS = 48,
   CLI_MAX_EXAMPLES = 8,
+  CLI_MAX_PART_EXAMPLES = 4,
 };
 
 #define CLI_GROUP(title)                                                                           \
@@ -84,13 +85,28 @@ typedef struct cli_example {
   const char *does;
 } cli_example_t;
 
+/* A word that selects what the verb does: 'check' of `sonde audit check`. `sonde help VERB NAME`
+ * and
+ * --help after the word print its help. A table ends with {0}. */
+typedef struct cli_part {
+  const char *name;
+  const char *form;    /* the name with its arguments: "malloc=MODE", "check [POLICY]" */
+  const char *summary; /* for the list of parts: a phrase without a full stop */
+  const char *about;   /* full sentences */
+  const char *options; /* names of the verb's options for this part alone; NULL for none */
+  cli_example_t examples[CLI_MAX_PART_EXAMPLES];
+} cli_part_t;
+
 /* What `sonde help VERB` prints. Every verb also has --help. */
 typedef struct cli_usage {
   const char *verb;
   const char *arguments;       /* "PID", "[--] COMMAND…", "FILE [SECTION]"; NULL for none */
-  const char *words;           /* that arguments can be, between spaces; NULL for none */
+  const char *words;           /* that arguments can be, between spaces; NULL: the parts' names */
   const char *about;           /* full sentences, lines of at most 80 columns */
   const cli_option_t *options; /* NULL for none */
+  const cli_part_t *parts;     /* NULL for none */
+  const char *parts_are;       /* "commands", "sections" */
+  const char *before_part;     /* the argument before a part: "PID"; NULL for none */
   cli_example_t examples[CLI_MAX_EXAMPLES];
 } cli_usage_t;
 
@@ -117,8 +133,12 @@ int cli_next(cli_parser_t *parser);
 
 /* ---- help ---------------------------------------------------------------------------------- */
 
-/* Prints what `sonde help VERB` prints. */
-void cli_print_help(const cli_usage_t *usage);
+/* Prints what `sonde help VERB` prints, or `sonde help VERB PART`. PART is NULL or one of USAGE's.
+ */
+void cli_print_help(const cli_usage_t *usage, const cli_part_t *part);
+
+/* The part that WORD names, which may have a value: "malloc=live". NULL: none. */
+const cli_part_t *cli_find_part(const cli_usage_t *usage, const char *word);
 
 /* Until it is called with NULL, --help passes the verb's usage to TAKE and prints nothing. */
 void cli_take_usage(void (*take)(const cli_usage_t *usage, void *context), void *context);

@@ -71,12 +71,37 @@ static void list_verbs(FILE *out) {
 /* Adds what the verb's own --help would print. */
 static void add_usage(const cli_usage_t *usage, void *verb) { help_json_add(verb, usage); }
 
+static void keep_usage(const cli_usage_t *usage, void *kept) {
+  *(const cli_usage_t **)kept = usage;
+}
+
 static int ask_for_help(const verb_t *verb) {
   char name[16], help[] = "--help";
   char *argv[] = {name, help, NULL};
   snprintf(name, sizeof name, "%s", verb->name);
   message_set_verb(verb->name);
   return verb->run(2, argv);
+}
+
+static int print_part_help(const verb_t *verb, const char *word) {
+  const cli_usage_t *usage = NULL;
+  const char *names[CLI_MAX_OPTIONS];
+  int count = 0;
+  cli_take_usage(keep_usage, &usage);
+  int status = ask_for_help(verb);
+  cli_take_usage(NULL, NULL);
+  if (!usage) return status;
+  if (!usage->parts) return message_fail("no help of '%s'; see 'sonde help %s'", word, verb->name);
+  const cli_part_t *part = cli_find_part(usage, word);
+  if (part) {
+    cli_print_help(usage, part);
+    return CLI_DONE;
+  }
+  for (part = usage->parts; part->name && count < CLI_MAX_OPTIONS; part++)
+    names[count++] = part->name;
+  const char *nearest = suggest_nearest(word, names, count);
+  if (nearest) return message_fail("no '%s'; did you mean '%s'?", word, nearest);
+  return message_fail("no '%s'; 'sonde help %s' lists the %s", word, verb->name, usage->parts_are);
 }
 
 static int print_help_json(void) {
@@ -105,10 +130,13 @@ int verb_help(int argc, char **argv) {
       {KEY_JSON, "json", NULL, "print all verbs with their options as JSON (docs/json.md)"}, {0}};
   static const cli_usage_t usage = {
       .verb = "help",
-      .arguments = "[VERB]",
-      .about = "Lists the verbs, or prints the options and examples of VERB.",
+      .arguments = "[VERB [WORD]]",
+      .about = "Lists the verbs, or prints the options and examples of VERB. WORD is a command, a "
+               "section or a question of VERB.",
       .options = options,
-      .examples = {{"sonde help record", "print the options of record"}}};
+      .examples = {{"sonde help record", "print the options of record"},
+                   {"sonde help audit check", "print the help of 'sonde audit check'"},
+                   {"sonde help report stalls", "tell what this section of a report shows"}}};
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   bool json = false;
   int key;
@@ -116,13 +144,15 @@ int verb_help(int argc, char **argv) {
     json |= key == KEY_JSON;
   if (key < 0) return parser.status;
   if (json) return print_help_json();
-  if (parser.rest_count > 1) return message_fail("takes one verb; 'sonde --help' lists the verbs");
+  if (parser.rest_count > 2)
+    return message_fail("takes a verb and a word; 'sonde --help' lists the verbs");
   if (!parser.rest_count) {
     list_verbs(stdout);
     return CLI_DONE;
   }
   const verb_t *verb = find_verb(parser.rest[0]);
-  return verb ? ask_for_help(verb) : unknown_verb(parser.rest[0]);
+  if (!verb) return unknown_verb(parser.rest[0]);
+  return parser.rest[1] ? print_part_help(verb, parser.rest[1]) : ask_for_help(verb);
 }
 
 static int run(int argc, char **argv) {

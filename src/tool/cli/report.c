@@ -14,6 +14,7 @@
 #include "cli/common/pager.h"
 #include "cli/common/recording.h"
 #include "cli/common/sections.h"
+#include "cli/report_parts.h"
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/report.h"
@@ -76,6 +77,9 @@ static const cli_usage_t usage = {
     .verb = "report",
     .arguments = "FILE [SECTION…]",
     .words = SECTION_WORDS,
+    .parts = report_parts,
+    .parts_are = "sections",
+    .before_part = "FILE",
     .about = "Prints what the recording FILE contains: CPU time, allocations, live blocks at the "
              "peak, leaks, durations of calls. Without a SECTION it prints a summary. A section "
              "prints everything: by function, library, thread, size and stack.",

@@ -40,12 +40,51 @@ static json_object *option_json(const cli_option_t *option, const char *group) {
   return o;
 }
 
+static json_object *examples_json(const cli_example_t *examples, int most) {
+  json_object *list = json_new_array();
+  for (int i = 0; i < most && examples[i].command; i++) {
+    json_object *example = json_new_object();
+    json_add_text(example, "command", examples[i].command);
+    json_add_text(example, "does", examples[i].does);
+    json_append(list, example);
+  }
+  return list;
+}
+
+static json_object *part_json(const cli_part_t *part) {
+  json_object *o = json_new_object();
+  json_add_text(o, "name", part->name);
+  json_add_text(o, "form", part->form);
+  json_add_text(o, "summary", part->summary);
+  json_add_text(o, "about", part->about);
+  json_add(o, "options", words_of(part->options ? part->options : "", " "));
+  json_add(o, "examples", examples_json(part->examples, CLI_MAX_PART_EXAMPLES));
+  return o;
+}
+
+/* Without WORDS of its own, a verb's words are the names of its parts. */
+static void add_parts(json_object *verb, const cli_usage_t *usage) {
+  json_object *parts = json_new_array(), *words = json_new_array();
+  for (const cli_part_t *part = usage->parts; part && part->name; part++) {
+    json_append(parts, part_json(part));
+    if (!usage->words) json_append(words, json_new_text(part->name));
+  }
+  if (usage->words) {
+    json_object_put(words);
+    words = words_of(usage->words, " ");
+  }
+  json_add(verb, "words", words);
+  if (usage->parts_are) json_add_text(verb, "parts_are", usage->parts_are);
+  if (usage->before_part) json_add_text(verb, "before_part", usage->before_part);
+  json_add(verb, "parts", parts);
+}
+
 void help_json_add(json_object *verb, const cli_usage_t *usage) {
   static const cli_option_t help = {'h', "help", NULL, "print this help"};
-  json_object *options = json_new_array(), *examples = json_new_array();
+  json_object *options = json_new_array();
   const char *group = "options";
   json_add_text(verb, "arguments", usage->arguments ? usage->arguments : "");
-  if (usage->words) json_add(verb, "words", words_of(usage->words, " "));
+  if (usage->words || usage->parts) add_parts(verb, usage);
   json_add_text(verb, "about", usage->about);
   for (const cli_option_t *option = usage->options; option && option->key; option++)
     if (option->key == CLI_GROUP_KEY)
@@ -54,11 +93,5 @@ void help_json_add(json_object *verb, const cli_usage_t *usage) {
       json_append(options, option_json(option, group));
   json_append(options, option_json(&help, group));
   json_add(verb, "options", options);
-  for (int i = 0; i < CLI_MAX_EXAMPLES && usage->examples[i].command; i++) {
-    json_object *example = json_new_object();
-    json_add_text(example, "command", usage->examples[i].command);
-    json_add_text(example, "does", usage->examples[i].does);
-    json_append(examples, example);
-  }
-  json_add(verb, "examples", examples);
+  json_add(verb, "examples", examples_json(usage->examples, CLI_MAX_EXAMPLES));
 }

@@ -137,6 +137,15 @@ static int reject(cli_parser_t *parser, int key) {
   return -1;
 }
 
+/* The part of the verb that an argument names, or NULL. */
+static const cli_part_t *part_of(const cli_parser_t *parser) {
+  for (int i = 1; i < parser->argc; i++) {
+    const cli_part_t *part = cli_find_part(parser->usage, parser->argv[i]);
+    if (part) return part;
+  }
+  return NULL;
+}
+
 int cli_next(cli_parser_t *parser) {
   struct option longs[CLI_MAX_OPTIONS + 2];
   char letters[3 * CLI_MAX_OPTIONS + 8];
@@ -144,7 +153,7 @@ int cli_next(cli_parser_t *parser) {
   int key = getopt_long(parser->argc, parser->argv, letters, longs, NULL);
   parser->value = optarg;
   if (key == KEY_HELP) {
-    cli_print_help(parser->usage);
+    cli_print_help(parser->usage, part_of(parser));
     parser->status = CLI_DONE;
     return -1;
   }

@@ -13,25 +13,96 @@
 
 enum { NOTICED_LOOKS = 50 }; /* for a second */
 
+static const cli_part_t parts[] = {
+    {.name = "status",
+     .form = "status",
+     .summary = "show what is recorded, how much, and what was lost",
+     .about = "Prints the sensors of the recording, its file and size, how long it has run, and "
+              "how many events and stacks were lost, one fact in a line.",
+     .examples = {{"sonde ctl 1234 status", "all facts"},
+                  {"sonde ctl 1234 status | grep lost", "whether anything is missing"}}},
+    {.name = "malloc",
+     .form = "malloc=MODE",
+     .summary = "record all, malloc, vm, live, livevm, sample:BYTES or off",
+     .about =
+         "Switches what is recorded of allocations. The recording does not know the blocks that "
+         "were allocated before. MODE is:\n"
+         "  all           every allocation, free and mapping\n"
+         "  malloc        every allocation and free\n"
+         "  vm            mappings alone\n"
+         "  live, livevm  what is still allocated, without history; livevm: also\n"
+         "                what is still mapped\n"
+         "  sample:BYTES  on average one block in BYTES\n"
+         "  off           nothing",
+     .examples = {{"sonde ctl 1234 malloc=live", "record live blocks, without history"},
+                  {"sonde ctl 1234 malloc=sample:512K", "record a sample"},
+                  {"sonde ctl 1234 malloc=off", "record no allocations"}}},
+    {.name = "sample",
+     .form = "sample=HZ",
+     .summary = "sample running threads; off: stop",
+     .about = "Captures the stack of each running thread HZ times in a second of its CPU time, or "
+              "stops that with sample=off.",
+     .examples = {{"sonde ctl 1234 sample=99", "99 times a second of CPU time"},
+                  {"sonde ctl 1234 sample=off", "stop sampling"}}},
+    {.name = "trace",
+     .form = "trace=on|off",
+     .summary = "record calls, see --trace in 'sonde help record'",
+     .about = "Stops recording calls, or records them again: those of the functions that --trace "
+              "selected, or of all functions that the compiler instrumented. trace=off restores "
+              "the code of patched functions.",
+     .examples = {{"sonde ctl 1234 trace=on", "record calls from now on"},
+                  {"sonde ctl 1234 trace=off", "record no further calls"}}},
+    {.name = "snapshot",
+     .form = "snapshot",
+     .summary = "write the live blocks, in the modes live and livevm",
+     .about = "Writes all live blocks to the recording. 'sonde report --from --to' and 'sonde "
+              "history' then know them at this time. In other modes the recording has every "
+              "allocation already; a mapped region is written.",
+     .examples = {{"sonde ctl 1234 snapshot", "write the live blocks now"}}},
+    {.name = "mark",
+     .form = "mark NAME",
+     .summary = "add a marker with the current time",
+     .about = "Adds a marker named NAME to the recording. 'sonde report --from NAME' and --to NAME "
+              "take it as a time, and the page of 'sonde view' shows it.",
+     .examples = {{"sonde ctl 1234 mark 'after warm-up'", "add a marker"},
+                  {"sonde report --from 'after warm-up' run.sonde", "report what came later"}}},
+    {.name = "attach",
+     .form = "attach",
+     .summary = "load the agent into a program that is recorded from outside",
+     .about = "Loads the agent into a program that 'sonde record -p' records from outside. Then "
+              "malloc=MODE works, and 'sonde leaks'.",
+     .examples = {{"sonde ctl 1234 attach", "load the agent"},
+                  {"sonde ctl 1234 malloc=live", "then record live blocks"}}},
+    {.name = "detach",
+     .form = "detach",
+     .summary = "remove that agent; the recording goes on",
+     .about = "Removes the agent that attach or 'sonde record -p' loaded. The recording continues "
+              "from outside.",
+     .examples = {{"sonde ctl 1234 detach", "remove the agent"}}},
+    {.name = "stop",
+     .form = "stop",
+     .summary = "end the recording; the program continues",
+     .about =
+         "Ends the recording. The program continues, and 'sonde report' can read the file at once.",
+     .examples = {{"sonde ctl 1234 stop", "end the recording"}}},
+    {.name = "record",
+     .form = "record OPTION…",
+     .summary = "begin a recording, as 'sonde record -p PID' does",
+     .about = "Begins a recording of a running program, as 'sonde record -p PID OPTION…' does. A "
+              "program with libsonde-dormant.so preloaded then wakes.",
+     .examples = {{"sonde ctl 1234 record --malloc -o run.sonde", "record allocations"},
+                  {"sonde help record", "list the options"}}},
+    {0}};
+
 static const cli_usage_t usage = {
     .verb = "ctl",
     .arguments = "PID COMMAND",
     .words = "status malloc=all malloc=malloc malloc=vm malloc=live malloc=livevm malloc=off "
              "sample=99 sample=off trace=on trace=off snapshot mark attach detach stop record",
-    .about = "Controls the recording of the program PID, which 'sonde record' started or\n"
-             "observes. Commands:\n"
-             "  status         show what is recorded, how much, and what was lost\n"
-             "  malloc=MODE    record all, malloc, vm, live, livevm, sample:BYTES or off\n"
-             "  sample=HZ      sample running threads; off: stop\n"
-             "  trace=on|off   record calls, see --trace in 'sonde help record'\n"
-             "  snapshot       write the live blocks, in the modes live and livevm\n"
-             "  mark NAME      add a marker with the current time\n"
-             "  attach         load the agent into a program that is recorded from\n"
-             "                 outside (record -p), for malloc=MODE\n"
-             "  detach         remove that agent; the recording goes on\n"
-             "  stop           end the recording; the program continues\n"
-             "  record OPTION… begin a recording, as 'sonde record -p PID OPTION…' does; a\n"
-             "                 program with libsonde-dormant.so preloaded then wakes",
+    .about = "Controls the recording of the program PID, which 'sonde record' started or observes.",
+    .parts = parts,
+    .parts_are = "commands",
+    .before_part = "PID",
     .examples = {{"sonde ctl 1234 status", "show what is recorded"},
                  {"sonde ctl 1234 malloc=live", "record live blocks, without history"},
                  {"sonde ctl 1234 mark 'after warm-up'", "add a marker"}}};

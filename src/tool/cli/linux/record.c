@@ -54,69 +54,69 @@ static const cli_option_t options[] = {
     SENSOR_TABLE(SENSOR_OPTION, SENSOR_IGNORE)
 #undef SENSOR_OPTION
         {KEY_WALL, "wall", "[HZ]",
-         "sample all threads, including blocked ones, HZ times a\n"
-         "second (" DEFAULT_HZ_TEXT "). Only running threads are signaled; with\n"
+         "sample all threads, including blocked ones, HZ times a "
+         "second (" DEFAULT_HZ_TEXT "). Only running threads are signaled; with "
          "-p, no thread is"},
     {KEY_LEAKS, "leaks", NULL,
-     "search the command's memory for leaked blocks when it\n"
-     "exits, with -p at the end of the recording; 'sonde leaks\n"
-     "FILE' lists them. Records live blocks (--malloc=live)\n"
+     "search the command's memory for leaked blocks when it "
+     "exits, with -p at the end of the recording; 'sonde leaks "
+     "FILE' lists them. Records live blocks (--malloc=live) "
      "unless --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
-     "with --trace: do not trace calls that can block. By\n"
-     "default (not with --stall or --wall), sonde traces them\n"
+     "with --trace: do not trace calls that can block. By "
+     "default (not with --stall or --wall), sonde traces them "
      "too, so that a function's own time leaves out waiting"},
     {KEY_AUDIT_DEPTH, "audit-depth", "N",
-     "with --audit: record the N innermost frames of a stack\n"
-     "(1 to 64; default: all). Calls whose frames are equal\n"
+     "with --audit: record the N innermost frames of a stack "
+     "(1 to 64; default: all). Calls whose frames are equal "
      "then count as one"},
     {KEY_JIT, "jit", NULL,
-     "let node, Java, .NET and Erlang write the names of the\n"
+     "let node, Java, .NET and Erlang write the names of the "
      "code that they generate, through environment variables"},
     {KEY_ASYNC, "async", NULL,
-     "in stacks, show the callers of Swift's async functions\n"
-     "instead of the executor that runs them. sonde then\n"
+     "in stacks, show the callers of Swift's async functions "
+     "instead of the executor that runs them. sonde then "
      "unwinds every stack in full, which takes longer"},
     {KEY_PYTHON_LINES, "python-lines", NULL,
-     "with --malloc=all or live: record the lines of all\n"
+     "with --malloc=all or live: record the lines of all "
      "Python functions, not only of the one that allocates"},
     {KEY_COVERAGE, "coverage", NULL,
-     "with --audit: count system calls that the audit's hooks\n"
-     "do not see; every system call stops the program twice,\n"
+     "with --audit: count system calls that the audit's hooks "
+     "do not see; every system call stops the program twice, "
      "as under strace"},
     {KEY_CPU, "cpu", "[LIMIT]",
-     "record CPU use per thread. LIMIT is PERCENT,SECONDS\n"
-     "(" DEFAULT_CPU_TEXT "): report, with a profile, when a thread or the\n"
+     "record CPU use per thread. LIMIT is PERCENT,SECONDS "
+     "(" DEFAULT_CPU_TEXT "): report, with a profile, when a thread or the "
      "process uses more than PERCENT of one CPU for SECONDS"},
     {KEY_BUDGET, "budget", "PERCENT",
-     "sample less often while sonde itself uses more than\n"
-     "PERCENT of one CPU, or of the program's CPU time if that\n"
-     "is more (default: " DEFAULT_BUDGET_TEXT " if no option selects what to\n"
+     "sample less often while sonde itself uses more than "
+     "PERCENT of one CPU, or of the program's CPU time if that "
+     "is more (default: " DEFAULT_BUDGET_TEXT " if no option selects what to "
      "record, otherwise off; 'off')"},
     CLI_GROUP("the recording"),
     {'o', "output", "FILE",
-     "the recording; default COMMAND.PID.sonde; an existing\n"
+     "the recording; default COMMAND.PID.sonde; an existing "
      "recording is replaced"},
     {KEY_FORCE, "force", NULL, "replace FILE even if it is not a recording"},
     {KEY_FOLLOW, "follow", NULL,
-     "record each child, to FILE.PID.sonde; 'sonde report\n"
+     "record each child, to FILE.PID.sonde; 'sonde report "
      "FILE processes' lists them"},
     {KEY_KEEP_FREE, "keep-free", "SIZE",
-     "stop when the file system has less than SIZE left\n"
+     "stop when the file system has less than SIZE left "
      "(default: 512M, at most 2 % of it; 0: never)"},
     {KEY_LIMIT, "limit", "SIZE", "limit the file to SIZE (500M, 2G); keep newest events"},
     {KEY_PUSH, "push", "URL",
-     "at the end, send the profiles to URL as 'sonde push'\n"
+     "at the end, send the profiles to URL as 'sonde push' "
      "does; the exit status is the command's nevertheless"},
     CLI_GROUP("a running program"),
     {'p', "pid", "PID",
-     "record the running process PID. --sample, --wall,\n"
-     "--stall and --cpu work from outside; the default is\n"
-     "--sample --wall --stall. --malloc, --leaks and --audit\n"
-     "load the agent into the process, and remove it at the\n"
+     "record the running process PID. --sample, --wall, "
+     "--stall and --cpu work from outside; the default is "
+     "--sample --wall --stall. --malloc, --leaks and --audit "
+     "load the agent into the process, and remove it at the "
      "end"},
     {KEY_SECONDS, "seconds", "N",
-     "with -p: record for N seconds. Otherwise Ctrl-C or the\n"
+     "with -p: record for N seconds. Otherwise Ctrl-C or the "
      "end of the process ends the recording"},
     {0}};
 

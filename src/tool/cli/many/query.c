@@ -26,22 +26,94 @@ static const cli_option_t options[] = {
     {KEY_HTML, "html", "FILE", "write a page for the browser, with the frames of each stack"},
     {0}};
 
+static const cli_part_t parts[] = {
+    {.name = "builds",
+     .form = "builds",
+     .summary = "list the builds in the store",
+     .about = "Lists the builds in the store with their programs, sessions and dates.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query builds", "the names that other questions take"}}},
+    {.name = "samples",
+     .form = "samples [BUILD]",
+     .summary = "where each build used the most CPU time",
+     .about =
+         "Lists the functions and stacks in which each build, or BUILD, used the most CPU time.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query samples 1.4.2", "one build"},
+                  {"sonde query samples --html cpu.html",
+                   "a page, with the frames of each stack"}}},
+    {.name = "stalls",
+     .form = "stalls [BUILD]",
+     .summary = "the longest stalls of event loops",
+     .about = "Lists the places where event loops of each build, or of BUILD, stalled the longest.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query stalls", "the longest stalls of each build"}}},
+    {.name = "waits",
+     .form = "waits [BUILD]",
+     .summary = "the longest waits for locks and calls",
+     .about = "Lists the places where threads of each build, or of BUILD, waited the longest. "
+              "Recordings have waits if they were made with --wall.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query waits 1.4.2 --top 20", "20 places of a build"}}},
+    {.name = "allocations",
+     .form = "allocations [BUILD]",
+     .summary = "the stacks that allocated most",
+     .about = "Lists the stacks of each build, or of BUILD, that allocated the most memory.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query allocations --csv > allocations.csv", "for a spreadsheet"}}},
+    {.name = "calls",
+     .form = "calls [BUILD]",
+     .summary = "the functions with the longest calls",
+     .about = "Lists the traced functions of each build, or of BUILD, in whose calls the most time "
+              "passed. Recordings have calls if they were made with --trace.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query calls 1.4.2", "one build"}}},
+    {.name = "leaks",
+     .form = "leaks [BUILD]",
+     .summary = "what was never freed, and its growth",
+     .about = "Lists the stacks of each build, or of BUILD, whose allocations were never freed, "
+              "and how much more that is than in the build before.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query leaks 1.4.2", "what build 1.4.2 never freed, and what it adds"},
+                  {"sonde query leaks --html leaks.html", "the same as a page"}}},
+    {.name = "audit",
+     .form = "audit [BUILD]",
+     .summary = "sensitive calls, by the build that made them first",
+     .about = "Lists the sensitive calls of each build, or of BUILD, and the build that made each "
+              "call first.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query audit", "what is new in which build"}}},
+    {.name = "crashes",
+     .form = "crashes",
+     .summary = "crashes by cause",
+     .about = "Lists the crashes in the store by cause and place, with the builds that have them.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query crashes", "the most frequent crash first"}}},
+    {.name = "regressions",
+     .form = "regressions OLD NEW",
+     .summary = "what got worse between two builds",
+     .about = "Compares build OLD with build NEW by CPU time, stalls, waits, allocations and other "
+              "amounts, and prints what got worse, with the confidence. Exits with status 1 if "
+              "anything did.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query --json regressions 1.4.1 1.4.2", "a gate for a release"},
+                  {"sonde query regressions --all 1.4.1 1.4.2",
+                   "also changes that may be chance"}}},
+    {.name = "stack",
+     .form = "stack STACK",
+     .summary = "the history of one stack id",
+     .about = "Prints the frames of the stack with the id STACK, which other questions print, and "
+              "its amounts in each build.",
+     .options = "to top all json csv html",
+     .examples = {{"sonde query stack 1a2b3c4d5e6f", "the history of a stack"}}},
+    {0}};
+
 static const cli_usage_t usage = {
     .verb = "query",
     .arguments = "QUESTION [WORD…]",
-    .words = "builds stalls samples waits allocations calls leaks audit crashes regressions stack",
-    .about = "Asks a store that 'sonde store' filled. The questions:\n"
-             "  builds               list the builds in the store\n"
-             "  samples [BUILD]      where each build, or BUILD, used the most CPU time\n"
-             "  stalls, waits, allocations, calls [BUILD]\n"
-             "                       the longest stalls, the longest waits, and so on\n"
-             "  leaks [BUILD]        what was never freed, and its growth since the build\n"
-             "                       before\n"
-             "  audit [BUILD]        sensitive calls, by the build that made them first\n"
-             "  crashes              crashes by cause\n"
-             "  regressions OLD NEW  what got worse from build OLD to build NEW; exit\n"
-             "                       status 1 if anything did\n"
-             "  stack STACK          the history of one stack id",
+    .parts = parts,
+    .parts_are = "questions",
+    .about = "Asks a store that 'sonde store' filled.",
     .options = options,
     .examples = {{"sonde query stalls", "the longest stalls of each build"},
                  {"sonde query leaks 1.4.2", "what build 1.4.2 never freed, and what it adds"},

@@ -38,16 +38,39 @@ static const cli_option_t options[] = {
      "delete the sessions of the days before DATE: 2026-08-01, or 90d for the last 90 days"},
     {0}};
 
+static const cli_part_t parts[] = {
+    {.name = "symbolize",
+     .form = "symbolize",
+     .summary = "name the frames that have no name yet",
+     .about =
+         "Finds function, file and line of the frames in the store that have no name yet, from "
+         "files with their build-ids: those of this machine, in the symbol index, and below "
+         "--debug-dir and --sysroot.",
+     .options = "to debug-dir sysroot again json",
+     .examples = {{"sonde store symbolize", "name what the files of this machine can name"},
+                  {"sonde store symbolize --debug-dir ./debug", "also look in a folder"},
+                  {"sonde store symbolize --again --debug-dir ./debug",
+                   "replace names that were found without debug information"}}},
+    {.name = "drop",
+     .form = "drop --before DATE",
+     .summary = "delete old sessions",
+     .about = "Deletes the sessions of the days before DATE, with their events. DATE is a day in "
+              "UTC, or a number of days before today.",
+     .options = "to before json",
+     .examples = {{"sonde store drop --before 90d", "keep the last 90 days"},
+                  {"sonde store drop --to sqlite:fleet.sqlite --before 2026-08-01",
+                   "in another store, up to a day"}}},
+    {0}};
+
 static const cli_usage_t usage = {
     .verb = "store",
     .arguments = "FILE|FOLDER… | symbolize | drop --before DATE",
-    .words = "symbolize drop",
+    .parts = parts,
+    .parts_are = "commands",
     .about = "Adds recordings, packed recordings and summaries to a store: a database of many "
              "recordings, of many builds and devices, which 'sonde query' reads. Of a folder, adds "
              "all files *.sonde. A recording counts once, however often it is stored. After an "
-             "interruption, run the same command again. 'sonde store symbolize' names the frames "
-             "that have no name yet, from files with their build-ids. 'sonde store drop' deletes "
-             "old sessions.",
+             "interruption, run the same command again.",
     .options = options,
     .examples = {{"sonde store run.sonde", "add a recording to your own store"},
                  {"sonde store --to sqlite:fleet.sqlite --device pixel-7 uploads/",
@@ -172,8 +195,8 @@ static bool read_before(const char *text, int64_t *day) {
 static void print_dropped(const request_t *q, store_t *store, int64_t day, uint64_t dropped) {
   char date[24], count[24], bytes[24];
   time_t start = (time_t)day * 24 * 60 * 60;
-  struct tm parts;
-  strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&start, &parts));
+  struct tm utc;
+  strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&start, &utc));
   if (!q->json) {
     const char *plural = dropped == 1 ? "" : "s";
     printf("%s session%s before %s dropped\n", report_count(dropped, count), plural, date);

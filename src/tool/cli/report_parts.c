@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/report_parts.h"
+
+const cli_part_t report_parts[] = {
+    {.name = "crash",
+     .form = "crash",
+     .summary = "the signal that ended the program, and where",
+     .about = "Shows the signal that ended the program and its cause, the registers and the blocks "
+              "that they point to, and the last stack of each thread. It is recorded always.",
+     .examples = {{"sonde report run.sonde crash", "show the crash"}}},
+    {.name = "stalls",
+     .form = "stalls",
+     .summary = "what stalled the event loops, for how long and why",
+     .about = "Shows the iterations of event loops that exceeded the threshold of --stall: the "
+              "stack, the duration and the cause. It is recorded by default, or with --stall=MS.",
+     .options = "max",
+     .examples = {{"sonde report run.sonde stalls", "show the stalls"},
+                  {"sonde report run.sonde stalls --max 500ms",
+                   "a gate: exit 1 if a stall was longer"}}},
+    {.name = "cpu",
+     .form = "cpu",
+     .summary = "CPU use of each thread",
+     .about = "Shows the CPU use of each thread, and what ran while a thread or the process "
+              "exceeded the limit of --cpu. Record with --cpu.",
+     .examples = {{"sonde record --cpu=90,10 -- ./server", "record use above 90 % for 10 seconds"},
+                  {"sonde report run.sonde cpu", "show it"}}},
+    {.name = "sample",
+     .form = "sample",
+     .summary = "CPU time by function and stack",
+     .about = "Shows CPU time by the program's own functions, by all functions, by library, thread "
+              "and stack. It is recorded by default, or with --sample=HZ.",
+     .examples = {{"sonde report --by self run.sonde sample", "rank all functions by self time"},
+                  {"sonde report --tree run.sonde sample", "print a call tree"}}},
+    {.name = "wall",
+     .form = "wall",
+     .summary = "where all threads spent their time",
+     .about = "Shows where all threads spent their time, on a CPU or blocked. Record with --wall.",
+     .examples = {{"sonde report run.sonde wall", "show it"},
+                  {"sonde report --tree=bottom-up run.sonde wall",
+                   "callers of where threads wait"}}},
+    {.name = "waits",
+     .form = "waits",
+     .summary = "who waited for which lock or call, and who held it",
+     .about = "Shows which thread waited how long for which lock, system call or descriptor, which "
+              "thread held the lock, and deadlocks. Record with --wall.",
+     .examples = {{"sonde report run.sonde waits", "show waits and holders"}}},
+    {.name = "trace",
+     .form = "trace",
+     .summary = "traced calls by function, and the slowest calls",
+     .about = "Shows the number and durations of traced calls by function, as a tree, and the "
+              "slowest single calls. Record with --trace.",
+     .options = "least depth function size thread net",
+     .examples = {{"sonde report run.sonde trace", "show it"},
+                  {"sonde report --least 1ms run.sonde trace",
+                   "only calls of at least a millisecond"},
+                  {"sonde report --function 'parse_*' run.sonde trace", "only some functions"}}},
+    {.name = "leaks",
+     .form = "leaks",
+     .summary = "the leaks found at exit",
+     .about = "Shows what the search of 'sonde record --leaks' found when the program exited, or "
+              "when a recording of a running program ended.",
+     .examples = {{"sonde report run.sonde leaks", "show it"},
+                  {"sonde leaks run.sonde", "the same with all stacks"}}},
+    {.name = "malloc",
+     .form = "malloc",
+     .summary = "allocations by function, library, thread, size and stack",
+     .about = "Shows totals of allocations, then what is ranked by --by: live at the peak, leaked, "
+              "allocated, temporary or growth. It is recorded as a sample by default; --malloc "
+              "records every allocation.",
+     .examples = {{"sonde report run.sonde malloc", "everything about allocations"},
+                  {"sonde report --by leaked run.sonde malloc", "what was never freed"},
+                  {"sonde report --by growth --from 10 --to 60 run.sonde malloc",
+                   "what grew meanwhile"}}},
+    {.name = "pools",
+     .form = "pools",
+     .summary = "blocks of the program's own allocators",
+     .about = "Shows the blocks that the program reported with sonde_alloc_event and "
+              "sonde_free_event (sonde/malloc.h).",
+     .examples = {{"sonde report run.sonde pools", "show them"}}},
+    {.name = "vm",
+     .form = "vm",
+     .summary = "memory mappings, and who mapped them",
+     .about = "Shows the mappings by kind at the last checkpoint, and the stacks that mapped what "
+              "is still mapped. Record with --malloc=all, vm or livevm.",
+     .examples = {{"sonde report run.sonde vm", "show mappings"}}},
+    {.name = "usage",
+     .form = "usage",
+     .summary = "memory, page faults, descriptors and CPU time over time",
+     .about =
+         "Shows a curve of resident memory, page faults, swap, descriptors and threads, limits of "
+         "the control group, and the CPU time that sonde itself used. It is recorded always.",
+     .examples = {{"sonde report run.sonde usage", "show the curves"}}},
+    {.name = "audit",
+     .form = "audit",
+     .summary = "sensitive calls by category, and their callers",
+     .about = "Shows the calls that the policy of --audit names, most severe first, each with its "
+              "caller, arguments and result.",
+     .examples = {{"sonde report run.sonde audit", "show them"},
+                  {"sonde audit check", "show the default policy"}}},
+    {.name = "processes",
+     .form = "processes",
+     .summary = "the processes of a run, or children that were not followed",
+     .about = "Shows the processes of a run that was recorded with --follow and their files, or "
+              "the children that were not recorded.",
+     .examples = {{"sonde record --follow -- make -j4", "record a command and its children"},
+                  {"sonde report make.sonde processes", "list them"}}},
+    {0}};
