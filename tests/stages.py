@@ -15,14 +15,17 @@ import subprocess
 import sys
 import threading
 import time
+import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build-test" / "results"
 JOBS = str(os.cpu_count() or 2)
 SAY_SECONDS = 30
 FUZZ_SECONDS = 5
+UNSTEADY_MAX = 3  # of a stage
 BEGAN = time.monotonic()
 CTEST_LINE = re.compile(r"^ *(\d+)/(\d+) Test +#\d+: (\S+) \.+ *(\S.*?) +[\d.]+ sec$", re.M)
+FULL_OUTPUT = "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000"
 NINJA_LINE = re.compile(r"^\[(\d+)/(\d+)\]", re.M)
 
 results = []   # lines for tests/tally.py: STAGE=RESULT
@@ -58,6 +61,14 @@ def run(log, *command, progress=None, nice=0, append=False):
             if progress and time.monotonic() - said >= SAY_SECONDS:
                 said = time.monotonic()
                 progress(log.read_text(errors="replace"))
+
+
+def failed_in(junit):
+    """The names of the tests that failed."""
+    try:
+        return [test.get("name") for test in ElementTree.parse(junit).getroot().iter("testcase") if test.get("status") == "fail"]
+    except (OSError, ElementTree.ParseError):
+        return []
 
 
 def has(*programs):
@@ -162,8 +173,20 @@ class Ctest(Stage):
         # The limit on output is lifted so that every skipped case can be counted. tests/tally.py shows what a
         # failed test printed.
         run(log, "ctest", "--preset", self.preset, "--parallel", JOBS, "--output-junit", junit,
-            "--test-output-size-passed", "1000000", "--test-output-size-failed", "1000000", progress=progress)
+            *FULL_OUTPUT, progress=progress)
+        self.repeat(failed_in(junit))
         self.add(junit)
+
+    def repeat(self, names):
+        """Runs the few tests that failed twice more, one at a time. tests/tally.py lists those that then pass as
+        unsteady: the machine was late, or the test or sonde has a race that is still to be found. Where many
+        fail, the cause is another one."""
+        if not 0 < len(names) <= UNSTEADY_MAX:
+            return
+        say(f"{self.name}: again, {', '.join(names)}")
+        pattern = f"^({'|'.join(map(re.escape, names))})$"
+        run(RESULTS / f"{self.preset}-again.log", "ctest", "--preset", self.preset, "-R", pattern, "--repeat", "until-fail:2",
+            "--output-junit", RESULTS / f"{self.preset}.again.xml", *FULL_OUTPUT)
 
 
 class Fuzz(Stage):

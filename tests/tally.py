@@ -3,6 +3,8 @@
 """Counts what ran. Reads ctest's JUnit files and prints a line for each stage, every skip with its
 reason, every failure with what the test printed of it, and the sum. A cmocka program counts as its
 cases, and so does a Python test, from the lines of tests/helpers.py; any other script counts as one.
+Beside FILE.xml there may be FILE.again.xml: tests that failed, run twice more. One that passed then counts as
+passed; it is listed as unsteady, with what it printed when it failed.
 
 usage: tally.py STAGE=FILE.xml… [STAGE=pass | STAGE=fail | STAGE=skip:REASON]…
 Exit 1 when anything failed or nothing passed."""
@@ -67,8 +69,13 @@ def count_stage(stage, result):
         tests = ElementTree.parse(result).getroot().iter("testcase")
     except (OSError, ElementTree.ParseError) as error:
         return 0, [f"{stage}: no result ({error})"], [], []
+    again = tests_again(pathlib.Path(result).with_suffix(".again.xml"))
     for test in tests:
         name, output = f"{stage}: {test.get('name')}", test.findtext("system-out") or ""
+        if test.get("status") == "fail" and again.get(test.get("name"), test).get("status") == "run":
+            told += ["", f"---- UNSTEADY {name} failed after {float(test.get('time')):.1f} s and then passed", *excerpt(output)]
+            test = again[test.get("name")]
+            output = test.findtext("system-out") or ""
         good, bad, skipped = cases_of(name, output, test.get("status"))
         passed += good
         failures += [name] * bad
@@ -81,6 +88,11 @@ def count_stage(stage, result):
     if met:
         print(f"{stage}: {len(met)} cases do not apply here ({NOT_APPLICABLE.name})")
     return passed, failures, [skip for skip in skips if skip not in met], told
+
+
+def tests_again(path):
+    """name -> testcase of the tests that were run again."""
+    return {test.get("name"): test for test in ElementTree.parse(path).getroot().iter("testcase")} if path.exists() else {}
 
 
 def cases_not_applicable(preset):
