@@ -157,8 +157,9 @@ static void put_meta(writer_t *w) {
       "[\"Other\"]},{\"name\":\"Libraries\",\"color\":\"blue\",\"subcategories\":[\"Other\"]},"
       "{\"name\":\"System\",\"color\":\"grey\",\"subcategories\":[\"Other\"]}],"
       "\"markerSchema\":[" SCHEMA("wait", "{marker.name}") "," SCHEMA("stall", "stall") "," SCHEMA(
-          "mark", "{marker.name}") "," SCHEMA("audited", "{marker.name}") "]},"
-                                                                          "\"libs\":[],");
+          "mark", "{marker.name}") "," SCHEMA("audited", "{marker.name}") "]},\"libs\":");
+  firefox_libs_put(&w->images, w->source->report->reader, w->out);
+  page_put(w->out, ",");
 }
 
 static void write_profile(writer_t *w) {
@@ -219,14 +220,16 @@ int firefox_write(const page_source_t *source, uint64_t sample_ns, FILE *out) {
   w.out = stream;
   page_names_start(&w.names);
   add_all(&w);
-  bool good = make(&w.nodes, w.names.nodes.count) && make(&w.frames, w.names.frames.count) &&
-              make(&w.functions, w.names.frames.count) && make(&w.texts, w.names.texts.count) &&
+  bool good = firefox_libs_find(&w.images, &w.names) && make(&w.nodes, w.names.nodes.count) &&
+              make(&w.frames, w.names.frames.count) && make(&w.functions, w.names.frames.count) &&
+              make(&w.libs, w.images.images.count) && make(&w.texts, w.names.texts.count) &&
               !w.names.failed && (w.function_of = page_functions(&w.names));
   if (good) write_profile(&w);
   good = page_stream_end(stream) && good && !w.failed && !w.names.failed;
-  subset_t *const all[] = {&w.nodes, &w.frames, &w.functions, &w.texts};
+  subset_t *const all[] = {&w.nodes, &w.frames, &w.functions, &w.libs, &w.texts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     release(all[i]);
+  firefox_libs_free(&w.images);
   free(w.function_of);
   page_names_free(&w.names);
   free(stream);

@@ -74,6 +74,11 @@ static void put_zero(writer_t *w, size_t i) {
   page_put(w->out, "0");
 }
 
+static void put_one(writer_t *w, size_t i) {
+  (void)i;
+  page_put(w->out, "1");
+}
+
 static void put_minus_one(writer_t *w, size_t i) {
   (void)i;
   page_put(w->out, "-1");
@@ -154,6 +159,18 @@ static void function_file(writer_t *w, size_t i) {
     page_put(w->out, "null");
 }
 
+/* The image of a function, as a resource of the thread. */
+static void function_resource(writer_t *w, size_t i) {
+  uint32_t lib = w->images.of_text[function_at(w, i)->library];
+  page_put_number(w->out, lib ? (int64_t)use(w, &w->libs, lib - 1) : -1);
+}
+
+static void resource_lib(writer_t *w, size_t i) { page_put_number(w->out, w->libs.used.items[i]); }
+
+static void resource_name(writer_t *w, size_t i) {
+  page_put_number(w->out, use(w, &w->texts, w->images.names.items[w->libs.used.items[i]]));
+}
+
 static void text_value(writer_t *w, size_t i) {
   page_put_json(w->out, w->names.texts.items[w->texts.used.items[i]]);
 }
@@ -186,14 +203,19 @@ static void put_tables(writer_t *w) {
   column(w, "fileName", count, function_file);
   column(w, "isJS", count, put_false);
   column(w, "relevantForJS", count, put_false);
-  column(w, "resource", count, put_minus_one);
+  column(w, "resource", count, function_resource);
   column(w, "lineNumber", count, put_null);
   column(w, "columnNumber", count, put_null);
   put_length(w, count);
-  page_put(w->out,
-           ",\"resourceTable\":{\"lib\":[],\"name\":[],\"host\":[],\"type\":[],\"length\":0},"
-           "\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],"
-           "\"functionSize\":[],\"length\":0},");
+  count = w->libs.used.count;
+  page_put(w->out, ",\"resourceTable\":{");
+  column(w, "lib", count, resource_lib);
+  column(w, "name", count, resource_name);
+  column(w, "host", count, put_null);
+  column(w, "type", count, put_one); /* a library */
+  put_length(w, count);
+  page_put(w->out, ",\"nativeSymbols\":{\"libIndex\":[],\"address\":[],\"name\":[],"
+                   "\"functionSize\":[],\"length\":0},");
   column(w, "stringArray", w->texts.used.count, text_value);
 }
 
@@ -479,7 +501,7 @@ void firefox_put_thread(writer_t *w, uint32_t tid, const char *name, bool is_mai
   const char *exe = reader_argument(w->source->report->reader, 0);
   page_put_json(w->out, exe ? exe : "");
   page_put(w->out, "}");
-  subset_t *const all[] = {&w->nodes, &w->frames, &w->functions, &w->texts};
+  subset_t *const all[] = {&w->nodes, &w->frames, &w->functions, &w->libs, &w->texts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     forget(all[i]);
 }

@@ -7,6 +7,7 @@
 #define SONDE_REPORT_EXPORTS_PAGE_FIREFOX_WRITER_H
 
 #include "report/exports/page/data.h"
+#include "report/exports/page/firefox_libs.h"
 
 #define LOCK_NAME    "lock"
 #define BLOCKED_NAME "blocked"
@@ -22,7 +23,8 @@ typedef struct firefox_writer {
   const page_source_t *source;
   page_names_t names;
   page_stream_t *out;
-  subset_t nodes, frames, functions, texts;
+  subset_t nodes, frames, functions, libs, texts;
+  firefox_libs_t images;
   uint32_t *function_of; /* by frame: the first frame with the same function */
   uint64_t sample_ns;    /* CPU time that a sample represents */
   uint32_t tid;          /* of the thread that is written */
