@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The exports with times: firefox, speedscope, callgrind, heaptrack, massif, Chrome traces and csv. Their totals are
+"""The exports with times: firefox, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, massif, Chrome traces and csv. Their totals are
 those of `sonde report`, by the importer of the Firefox Profiler, heaptrack_print, callgrind_annotate and ms_print where these
 are installed."""
 import collections
@@ -15,8 +15,9 @@ import pathlib
 import re
 import shutil
 import subprocess
+import uuid
 
-from helpers import (SOURCE, WORK, check, events, fresh, needs, needs_agent, output_of, record, report, run_cases,
+from helpers import (SOURCE, WORK, check, compile_c, events, fresh, needs, needs_agent, output_of, record, report, run_cases,
                      skip, sonde, start_record, try_sonde, until)
 from shared.timeline import PROGRAM
 
@@ -58,6 +59,9 @@ def thread_is_sound(thread):
     in_table(frames["func"], thread["funcTable"], "frameTable.func")
     in_table(thread["funcTable"]["name"], thread["stringArray"], "funcTable.name")
     in_table(thread["markers"]["name"], thread["stringArray"], "markers.name")
+    resources = thread["resourceTable"]
+    column_lengths(resources, "resourceTable")
+    in_table([r for r in thread["funcTable"]["resource"] if r >= 0], resources, "funcTable.resource")
     check(all(p is None or p < i for i, p in enumerate(stacks["prefix"])), "a caller comes after its callee")
     causes = [m["cause"]["stack"] for m in thread["markers"]["data"] if "cause" in m]
     in_table(causes, stacks, "cause.stack")
@@ -66,12 +70,41 @@ def thread_is_sound(thread):
         in_table(thread["nativeAllocations"]["stack"], stacks, "nativeAllocations.stack")
 
 
+def build_id(path):
+    """The build-id of a file, as readelf prints it; "" if it has none."""
+    found = re.search(r"Build ID: (\w+)", output_of("readelf", "-n", path))
+    return found[1] if found else ""
+
+
+def images_are_sound(profile, told):
+    """Each image has its file's build-id, and each function that of its library."""
+    libs = profile["libs"]
+    files = {lib["path"]: lib for lib in libs if os.path.isfile(lib["path"])}
+    check(any("libc.so" in path for path in files) and any("python" in path for path in files), libs)
+    for path, lib in files.items():
+        check(lib["codeId"] == (build_id(path) or None), lib)
+        raw = bytes.fromhex(lib["codeId"] or "")[:16]
+        # A GUID as breakpad writes it: its first three numbers are little-endian.
+        check(lib["breakpadId"] == (uuid.UUID(bytes_le=raw).hex.upper() + "0" if raw else ""), lib)
+        check(lib["name"] == lib["debugName"] == os.path.basename(path), lib)
+    expected = {(f["function"], f["module"]) for f in told["sample"]["functions"] if f.get("module")}
+    found = set()
+    for thread in profile["threads"]:
+        functions, resources, texts = thread["funcTable"], thread["resourceTable"], thread["stringArray"]
+        for resource, lib in zip(resources["name"], resources["lib"]):
+            check(texts[resource] == libs[lib]["name"], (texts[resource], libs[lib]))
+        found |= {(texts[name], texts[resources["name"][resource]])
+                  for name, resource in zip(functions["name"], functions["resource"]) if resource >= 0}
+    check(expected <= found, expected - found)
+
+
 def firefox():
     with gzip.open(exported("firefox")) as file:
         profile = json.load(file)
     told = report(recorded())
     for thread in profile["threads"]:
         thread_is_sound(thread)
+    images_are_sound(profile, told)
     samples = sum(sum(t["samples"]["weight"]) for t in profile["threads"])
     check(samples == told["sample"]["samples"], (samples, told["sample"]["samples"]))
     live = sum(sum(t["nativeAllocations"]["weight"]) for t in profile["threads"] if "nativeAllocations" in t)
@@ -154,17 +187,27 @@ def firefox_importer():
 
 
 def speedscope():
+    """The weights of each profile, by what its name says of them, add up to the report's totals."""
     file = json.loads(pathlib.Path(exported("speedscope")).read_text())
-    samples = report(recorded())["sample"]
+    told = report(recorded())
     frames = len(file["shared"]["frames"])
-    total = 0
+    totals, threads = collections.Counter(), collections.defaultdict(set)
     for profile in file["profiles"]:
-        check(len(profile["samples"]) == len(profile["weights"]), profile["name"])
+        check(len(profile["samples"]) == len(profile["weights"]) > 0, profile["name"])
         check(sum(profile["weights"]) == profile["endValue"], profile["name"])
         check(all(0 <= f < frames for s in profile["samples"] for f in s), profile["name"])
-        total += profile["endValue"]
-    sampled = samples["cpu_time"]["sampled_ns"]
-    check(abs(total - sampled) <= samples["samples"], (total, sampled))
+        thread, _, what = profile["name"].partition(", ")
+        check(profile["unit"] == ("nanoseconds" if what in ("", "blocked") else "bytes"), profile["name"])
+        check(thread not in threads[what], f"{profile['name']} twice")
+        threads[what].add(thread)
+        totals[what] += profile["endValue"]
+    samples, malloc, wall = told["sample"], told["malloc"], told["wall"]
+    check(abs(totals[""] - samples["cpu_time"]["sampled_ns"]) <= samples["samples"], totals)
+    check(abs(totals["blocked"] - wall["blocked_ns"]) <= wall["samples"], (totals, wall))
+    for what, key in ("allocated", "allocated"), ("never freed", "live"), ("live at the peak", "peak"):
+        check(totals[what] == malloc[key]["bytes"], (what, totals, malloc[key]))
+    check(0 < totals["temporary"] < totals["allocated"], totals)
+    check(len(threads[""]) > 1 and len(threads["allocated"]) > 1, threads)
 
 
 def callgrind_names(text):
@@ -175,35 +218,123 @@ def callgrind_names(text):
         known.add((key, number))
 
 
+def annotated(path, event):
+    """What callgrind_annotate shows of a file: the total of each event, and EVENT of each function."""
+    told = output_of("callgrind_annotate", "--threshold=100", "--auto=no", f"--sort={event}", path)
+    cost = r"(?:[\d,]+(?: \( *[\d.]+%\))?|\.)(?= |$)"  # "1,234 (12.5%)", "0" or "."
+    columns = f"^((?: *{cost})+)  "
+
+    def numbers(text):
+        return [int(n.split()[0].replace(",", "").replace(".", "0")) for n in re.findall(cost, text)]
+
+    names = re.search(r"^Events shown: +(.*)$", told, re.M)[1].split()
+    functions = collections.Counter()
+    for costs, place in re.findall(columns + r"(?!PROGRAM TOTALS)(.*)$", told, re.M):
+        functions[re.sub(r" \[[^]]*\]$", "", place).split(":", 1)[1]] += numbers(costs)[names.index(event)]
+    return dict(zip(names, numbers(re.search(columns + "PROGRAM TOTALS", told, re.M)[1]))), +functions
+
+
 def callgrind():
+    """The totals are the report's, and so are the CPU time and the bytes of each function, by callgrind_annotate."""
     path = exported("callgrind")
     callgrind_names(pathlib.Path(path).read_text())
-    sampled = report(recorded())["sample"]
-    total = int(re.search(r"^summary: (\d+)$", pathlib.Path(path).read_text(), re.M)[1])
-    check(abs(total - sampled["cpu_time"]["sampled_ns"]) <= sampled["samples"], total)
-    if not shutil.which("callgrind_annotate"):
-        skip("callgrind_annotate is not installed")
-    told = output_of("callgrind_annotate", path)
-    found = int(re.search(r"^ *([\d,]+) \(100.0%\)  PROGRAM TOTALS", told, re.M)[1].replace(",", ""))
-    check(found == total, told[:2000])
+    needs("callgrind_annotate")
+    told = report(recorded(), "--top", "100000")
+    sampled, malloc = told["sample"], told["malloc"]
+    totals, functions = annotated(path, "ns")
+    check(list(totals) == ["ns", "bytes", "blocks", "peak_bytes", "live_bytes"], totals)
+    check(abs(totals["ns"] - sampled["cpu_time"]["sampled_ns"]) <= sampled["samples"], totals)
+    check([totals["bytes"], totals["blocks"]] == [malloc["allocated"]["bytes"], malloc["allocated"]["blocks"]], totals)
+    check([totals["peak_bytes"], totals["live_bytes"]] == [malloc["peak"]["bytes"], malloc["live"]["bytes"]], totals)
+    self_ns = collections.Counter()
+    for function in sampled["functions"]:
+        self_ns[function["function"]] += function["self"] * totals["ns"] // sampled["samples"]
+    check(functions == +self_ns, (self_ns, functions))
+    allocated = collections.Counter()
+    for line in sonde("export", "--by", "allocated", "--full-names", recorded()).splitlines():
+        stack, amount = line.rsplit(" ", 1)
+        allocated[stack.split(";")[-1]] += int(amount)
+    _, functions = annotated(path, "bytes")
+    check(functions == allocated, (functions, allocated))
+
+
+def callgrind_calls():
+    """Calls are counted where they were traced, and the time in them is the report's."""
+    needs("callgrind_annotate")
+    recording, path = fresh(), fresh(".callgrind")
+    record([compile_c("""
+        volatile int sink;
+        void inner(int n) { while (n-- > 0) sink = sink + n; }
+        void middle(int n) {
+          for (int i = 1; i < 6; i++) inner(n * i);
+        }
+        int main() {
+          for (int i = 1; i < 8; i++) middle(1000 * i);
+          inner(5);
+        }""", "-g", "-finstrument-functions")], "--trace", "--no-waits", path=recording)
+    sonde("export", "--as", "callgrind", recording, "-o", path)
+    told = report(recording, "--top", "1000")["trace"]["functions"]
+    totals, functions = annotated(path, "call_ns")
+    for function in told:
+        check(abs(functions[function["function"]] - function["self_ns"]) <= 1, (function, functions))
+    check(abs(totals["call_ns"] - sum(function["self_ns"] for function in told)) <= len(told), totals)
+    calls, callers = {}, []  # the callers of a function are in front of it
+    tree = output_of("callgrind_annotate", "--threshold=100", "--auto=no", "--tree=caller", path)
+    for mark, name, count in re.findall(r"^ *[\d,]+ \( *[\d.]+%\)  ([<*]) +\S*:(\w+)(?: \((\d+)x\))? ", tree, re.M):
+        if mark == "<":
+            callers.append((name, int(count)))
+        else:
+            calls[name], callers = sorted(callers), []
+    check(calls == {"inner": [("main", 1), ("middle", 35)], "middle": [("main", 7)], "main": []}, tree)
+
+
+def heaptrack_figures(*arguments):
+    """The totals that heaptrack_print ends with; it rounds bytes to two digits behind the point."""
+    needs("heaptrack_print")
+    told = output_of("heaptrack_print", "--disable-builtin-suppressions", *arguments)[-3000:]
+    figures = {}
+    for what in "calls to allocation functions", "temporary memory allocations", "peak heap memory consumption", "total memory leaked":
+        text = re.search(rf"^{what}: (-?[\d.]+)([KMG]?)", told, re.M)
+        check(text, told)
+        figures[what.split()[0]] = float(text[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[text[2]]
+    return figures
 
 
 def heaptrack():
-    path = exported("heaptrack")
     malloc = report(recorded())["malloc"]
-    if not shutil.which("heaptrack_print"):
-        skip("heaptrack_print is not installed")
-    run = subprocess.run(["heaptrack_print", "--disable-builtin-suppressions", path], capture_output=True, text=True, check=False)
-    told = run.stdout[-3000:]
+    found = heaptrack_figures(exported("heaptrack"))
+    check(found["calls"] == malloc["allocated"]["blocks"], found)
+    for what, amount in ("peak", malloc["peak"]), ("total", malloc["live"]):
+        check(abs(found[what] - amount["bytes"]) <= amount["bytes"] * 0.01 + 1, (what, amount, found))
 
-    def figure(what):
-        text = re.search(rf"^{what}: ([\d.]+)([KMG]?)", told, re.M)
-        check(text, told)
-        return float(text[1]) * {"": 1, "K": 1e3, "M": 1e6, "G": 1e9}[text[2]]
 
-    check(figure("calls to allocation functions") == malloc["allocated"]["blocks"], told)
-    for what, amount in ("peak heap memory consumption", malloc["peak"]), ("total memory leaked", malloc["live"]):
-        check(abs(figure(what) - amount["bytes"]) <= amount["bytes"] * 0.01 + 1, (what, amount, told))
+def heaptrack_changes():
+    """In a program of one thread temporary allocations are the same. heaptrack_print compares two recordings."""
+    program = compile_c("""
+        #include <stdlib.h>
+        __attribute__((noinline)) void *get(size_t size) {
+          void *volatile block = malloc(size);
+          return block;
+        }
+        int main(int argc, char **argv) {
+          static void *kept[100];
+          int many = argc > 1 ? atoi(argv[1]) : 0;
+          for (int i = 0; i < many; i++) kept[i] = get(100);
+          for (int i = 0; i < 3 * many; i++) free(get(50));
+        }""", "-O1")
+    files, told = [], []
+    for many in "20", "70":
+        path, file = fresh(), fresh(".heaptrack")
+        record([program, many], "--malloc=all", path=path)
+        sonde("export", "--as", "heaptrack", path, "-o", file)
+        files.append(file)
+        told.append(report(path)["malloc"])
+        found = heaptrack_figures(file)
+        check(found["temporary"] == told[-1]["temporary"] >= 3 * int(many), (found, told[-1]))
+    found = heaptrack_figures(files[1], "-d", files[0])
+    check(found["calls"] == told[1]["allocated"]["blocks"] - told[0]["allocated"]["blocks"] == 200, found)
+    check(found["temporary"] == 150, found)
+    check(found["total"] == told[1]["live"]["bytes"] - told[0]["live"]["bytes"] == 5000, found)
 
 
 def massif_trees(text):
@@ -360,4 +491,4 @@ def refusals():
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, firefox_importer, speedscope, callgrind, heaptrack, massif, chrome_trace, stalls, tables, refusals])
+run_cases([firefox, firefox_importer, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, massif, chrome_trace, stalls, tables, refusals])

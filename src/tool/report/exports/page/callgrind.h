@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Export to callgrind_annotate and KCachegrind: CPU time by line, and the time of calls. The number
- * of calls is unknown to samples, so each call path counts as one.
+ * Export to callgrind_annotate and KCachegrind: CPU time, allocations and traced calls by
+ * line, each also with the callees. Only traced calls are counted: without them, each call path of
+ * a stack counts as one call, with them as none.
  * https://valgrind.org/docs/manual/cl-format.html
  */
 #ifndef SONDE_REPORT_EXPORTS_PAGE_CALLGRIND_H
@@ -9,8 +10,8 @@
 
 #include "report/exports/page/data.h"
 
-/* Writes the samples of SOURCE to OUT; a sample counts SAMPLE_NS. 0 or SONDE_ENOMEM. Errors of OUT
- * are its own. */
+/* Writes what SOURCE has to OUT; a sample counts SAMPLE_NS. 0 or SONDE_ENOMEM. Errors of OUT are
+ * its own. */
 int callgrind_write(const page_source_t *source, uint64_t sample_ns, FILE *out);
 
 #endif

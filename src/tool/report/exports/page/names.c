@@ -88,7 +88,7 @@ static uint64_t hash_of_node(const void *names, size_t i) {
   return hash_pair(node->parent, node->frame);
 }
 
-static uint32_t node_of(page_names_t *n, uint32_t parent, uint32_t frame) {
+uint32_t page_node(page_names_t *n, uint32_t parent, uint32_t frame) {
   uint32_t *slot;
   page_node_t *item = NULL;
   if (hash_reserve(&n->node_index, n->nodes.count, hash_of_node, n)) {
@@ -118,7 +118,7 @@ static uint32_t make_stack(page_names_t *n, uint32_t id) {
     bool is_marker = frame_names_is_marker(frames[depth]);
     int count = frame_names_of_frame(n->report->names, frames[depth], &names);
     for (int k = count - 1; k >= 0; k--)
-      node = node_of(n, node, frame_of(n, &names[k], is_marker));
+      node = page_node(n, node, frame_of(n, &names[k], is_marker));
   }
   return node;
 }
@@ -148,7 +148,7 @@ void page_names_start(page_names_t *n) {
   const page_frame_t none = {0};
   (void)page_text(n, "");
   (void)add_frame(n, &none);
-  (void)node_of(n, 0, 0);
+  (void)page_node(n, 0, 0);
 }
 
 void page_names_free(page_names_t *n) {

@@ -49,10 +49,11 @@ void page_names_start(page_names_t *names);
 void page_names_free(page_names_t *names);
 
 /* The number of TEXT, which may be NULL; of a frame of the function NAME; of the stack ID of the
- * recording. */
+ * recording; of the stack in which PARENT called FRAME. */
 uint32_t page_text(page_names_t *names, const char *text);
 uint32_t page_function(page_names_t *names, const frame_name_t *name);
 uint32_t page_stack(page_names_t *names, uint32_t id);
+uint32_t page_node(page_names_t *names, uint32_t parent, uint32_t frame);
 
 /* By frame: the first frame with the same function. Free it. NULL: out of memory. */
 uint32_t *page_functions(const page_names_t *names);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Export to speedscope (speedscope.app): a profile of CPU time for each thread, in the order of
- * time. https://www.speedscope.app/file-format-schema.json
+ * Export to speedscope (speedscope.app): profiles of each thread in the order of time, of its CPU
+ * time, its waits, and its blocks; and one of all threads' blocks at the peak.
+ * https://www.speedscope.app/file-format-schema.json
  */
 #ifndef SONDE_REPORT_EXPORTS_PAGE_SPEEDSCOPE_H
 #define SONDE_REPORT_EXPORTS_PAGE_SPEEDSCOPE_H
 
 #include "report/exports/page/data.h"
 
-/* Writes the profile to OUT, as JSON. SAMPLE_NS is the CPU time that a sample represents. 0 or
+/* Writes the profiles to OUT, as JSON. SAMPLE_NS is the CPU time that a sample represents. 0 or
  * SONDE_ENOMEM. Errors of OUT are its own. */
 int speedscope_write(const page_source_t *source, uint64_t sample_ns, FILE *out);
 
