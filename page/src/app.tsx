@@ -4,6 +4,7 @@
 import { useMemo, useState } from "preact/hooks";
 import { binNs, snap } from "./axis";
 import { Data } from "./data";
+import { libraries } from "./findings";
 import { Head } from "./head";
 import { compile, Filter, isWhole, Range, resources, WHOLE } from "./model";
 import { ViewProps } from "./names";
@@ -68,10 +69,7 @@ export function App({ data, old, facts, licences }: Props) {
   const [ownOnly, setOwnOnly] = useState(false);
   const [search, setSearch] = useState("");
   const [moment, setMoment] = useState<number>(data.report.malloc?.peak_ns ?? data.durationNs);
-  const libraries = useMemo(
-    () => [...new Set(data.functions.map((f) => f.library))].filter(Boolean).sort(),
-    [data],
-  );
+  const libraryNames = useMemo(() => libraries(data), [data]);
   const compiled = useMemo(() => (search ? compile(search) : undefined), [search]);
   const filter: Filter = useMemo(() => ({ range, tid, library }), [range, tid, library]);
   const [place, setPlace] = useState<SourcePlace | null>(null);
@@ -147,7 +145,7 @@ export function App({ data, old, facts, licences }: Props) {
                   onChange={(e) => setLibrary((e.target as HTMLSelectElement).value)}
                 >
                   <option value="">all</option>
-                  {libraries.map((l) => (
+                  {libraryNames.map((l) => (
                     <option key={l} value={l}>
                       {l}
                     </option>

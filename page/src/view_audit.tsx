@@ -2,26 +2,34 @@
 //
 // Audited calls, by the library or package that is responsible for them, with their arguments.
 import { Section } from "./data";
+import { AuditCalls, auditCalls, auditResults, findings } from "./findings";
 import { count, seconds } from "./format";
 import { Filter } from "./model";
 import { Frames, ViewProps } from "./names";
 import { Table } from "./table";
 
-export function AuditView({ data, filter, pattern }: ViewProps & { filter: Filter }) {
-  const audit: Section = data.report.audit;
-  const rows: Section[] = (audit.findings ?? []).filter(
+/** "12"; "1 to 11 of 12" of calls whose times are known for the first and the last one alone. */
+function callsText({ least, most, all }: AuditCalls): string {
+  if (least === most) return count(most);
+  return `${count(least)} to ${count(most)}${most < all ? ` of ${count(all)}` : ""}`;
+}
+
+export function AuditView(props: ViewProps & { filter: Filter }) {
+  const { data, filter, pattern, ownOnly } = props;
+  const rows = findings(data, filter, ownOnly).filter(
     (f: Section) =>
-      f.first_ns < filter.range.to &&
-      f.last_ns >= filter.range.from &&
-      (!filter.tid || f.tid === filter.tid) &&
-      (!pattern ||
-        [f.function, f.arguments, f.owner, f.category].some((t) => t && pattern.test(t))),
+      !pattern || [f.function, f.arguments, f.owner, f.category].some((t) => t && pattern.test(t)),
   );
+  const sums = rows.map((f) => auditCalls(f, filter.range));
+  const sum: AuditCalls = {
+    least: sums.reduce((n, s) => n + s.least, 0),
+    most: sums.reduce((n, s) => n + s.most, 0),
+    all: sums.reduce((n, s) => n + s.all, 0),
+  };
   return (
     <>
       <p class="sum">
-        <span id="audit-count">{count(rows.length)}</span> findings,{" "}
-        {count(rows.reduce((sum, f) => sum + f.calls, 0))} calls
+        <span id="audit-count">{count(rows.length)}</span> findings, {callsText(sum)} calls
       </p>
       <Table
         caption="Audited calls by owner"
@@ -42,7 +50,13 @@ export function AuditView({ data, filter, pattern }: ViewProps & { filter: Filte
             ),
             value: (f) => f.function ?? "",
           },
-          { title: "calls", number: true, cell: (f) => count(f.calls), value: (f) => f.calls },
+          {
+            title: "calls",
+            number: true,
+            cell: (f) => callsText(auditCalls(f, filter.range)),
+            value: (f) => auditCalls(f, filter.range).most,
+          },
+          { title: "result", cell: (f) => auditResults(f) },
           {
             title: "first",
             number: true,

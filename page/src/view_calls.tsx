@@ -82,7 +82,7 @@ export function CallsView(props: Props) {
       ) : (
         <Functions
           caption={whole ? "Calls by function" : "Calls that began in the selection, by function"}
-          rows={whole ? ofReport(props) : ofSums(props, sums)}
+          rows={whole ? ofReport(props, sums) : ofSums(props, sums)}
         />
       )}
     </>
@@ -101,9 +101,11 @@ interface Row {
 }
 
 /** Of the whole recording, as the report has them. */
-function ofReport({ data, pattern }: Props): Row[] {
+function ofReport({ data, pattern, ownOnly }: Props, sums: CallSum[]): Row[] {
   const functions: Section[] = data.report.trace.functions ?? [];
+  const own = new Set(sums.filter((s) => s.fn.own).map((s) => s.fn.name));
   return functions
+    .filter((f) => !ownOnly || own.has(f.function ?? ""))
     .filter((f) => !pattern || pattern.test(f.function ?? ""))
     .map((f) => ({
       name: f.function ?? "",

@@ -3,25 +3,19 @@
 // Stalls: each with its cause, its tree and the threads that held it up.
 import { useMemo } from "preact/hooks";
 import { Section } from "./data";
+import { stalls, stallWeights } from "./findings";
 import { duration, percent, seconds, shortName } from "./format";
-import { Filter, Weights } from "./model";
+import { Filter, withLibrary } from "./model";
 import { Frames, ViewProps } from "./names";
 import { Table } from "./table";
 import { TreeView } from "./tree_view";
 
 export function StallsView(props: ViewProps & { filter: Filter }) {
   const { data, filter, pattern } = props;
-  const all: Section[] = data.report.stalls?.stalls ?? [];
   const hot = (s: Section) => s.hot_path?.function ?? "";
   const rows = useMemo(
     () =>
-      all.filter(
-        (s) =>
-          s.began_ns < filter.range.to &&
-          s.began_ns + s.total_ns > filter.range.from &&
-          (!filter.tid || s.tid === filter.tid) &&
-          (!pattern || pattern.test(hot(s)) || pattern.test(s.cause)),
-      ),
+      stalls(data, filter).filter((s) => !pattern || pattern.test(hot(s)) || pattern.test(s.cause)),
     [data, filter, pattern],
   );
   const whole = rows.reduce((sum, s) => sum + s.length_ns, 0);
@@ -86,15 +80,12 @@ const PARTS = [
   ["disk_faults_ns", "waiting for pages from the disk"],
 ] as const;
 
-function Detail(props: ViewProps & { stall: Section }) {
-  const { data, stall } = props;
-  const weights = useMemo(() => {
-    const result: Weights = new Map();
-    const row = data.raw.stall_stacks.find((r) => r[0] === stall.number) ?? [];
-    for (let i = 1; i + 1 < row.length; i += 2)
-      result.set(row[i], (result.get(row[i]) ?? 0) + row[i + 1]);
-    return result;
-  }, [data, stall]);
+function Detail(props: ViewProps & { filter: Filter; stall: Section }) {
+  const { data, filter, stall } = props;
+  const weights = useMemo(
+    () => withLibrary(data, stallWeights(data, stall.number), filter.library),
+    [data, stall, filter.library],
+  );
   return (
     <>
       <ul class="facts">

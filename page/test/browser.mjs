@@ -241,6 +241,27 @@ const checks = {
     }
   },
 
+  /** A range, a library and "own code" keep those findings of the audit that the report has for them. */
+  async findings(page) {
+    const all = report.audit.findings;
+    const fileName = (path) => path.slice(path.lastIndexOf("/") + 1);
+    const count = async () => number(await page.textContent("#audit-count"));
+    await tab(page, "audit");
+    const times = all.map((f) => f.first_ns).sort((a, b) => a - b);
+    await select(page, "to", times[Math.floor(times.length / 2)] / 1e9);
+    const to = Number(await fieldOf(page, "to").inputValue()) * 1e9;
+    equal(await count(), all.filter((f) => f.first_ns < to).length, "findings of a range");
+    await page.click('button:text-is("Select all")');
+    const library = fileName(all[0].module);
+    await page.selectOption(".filters select >> nth=1", library);
+    const isIn = (f) => [f, ...f.frames].some((x) => x.module && fileName(x.module) === library);
+    equal(await count(), all.filter(isIn).length, `findings of ${library}`);
+    await page.selectOption(".filters select >> nth=1", "");
+    await page.getByLabel("own code only").check();
+    const own = all.filter((f) => fileName(f.module) === fileName(report.exe)).length;
+    equal(await count(), own, "findings of the program");
+  },
+
   /** A search narrows the table, marks the graph, and reports a wrong expression. */
   async search(page) {
     await tab(page, "cpu");

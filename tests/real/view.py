@@ -241,7 +241,7 @@ def sensors():
     text = pathlib.Path(told).read_text()
     for key in "signal", "fingerprint", "histogram":
         check(f'"{key}":' in text, f"no {key} in {text[:1000]}")
-    drive(page, told, "figures", "forms")
+    drive(page, told, "figures", "forms", "findings")
 
 
 def nested_calls():
