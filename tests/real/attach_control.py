@@ -107,7 +107,7 @@ def an_agent_that_must_stay_is_asleep(folder):
         program.work()
         status, told = _control(program.pid, "detach")
         assert status == 0 and told == (
-            f"the agent stays in process {program.pid}, asleep: the program may have kept addresses of audited functions; "
+            f"the agent stays in process {program.pid}, asleep: the program may have kept addresses of hooked functions; "
             "the next recording uses it again"), told
         assert agents_in(program.pid)
         program.work()  # is not recorded

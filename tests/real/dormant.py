@@ -201,6 +201,17 @@ def an_audit_is_woken(folder):
             program.work()
 
 
+def calls_are_traced(folder):
+    with Program(_compile(COUNTED)) as program:
+        for _ in range(2):
+            with Woken(program.pid, "--trace=open") as woken:
+                program.tell(b"o")
+                assert program.process.stdout.readline() == b"done\n"
+                told = woken.end("trace")
+                assert [node["calls"] for node in told["nodes"] if node["function"].startswith("open")] == [1000], told
+            program.work()
+
+
 def a_sleeping_program_has_nothing_but_the_library_and_a_page(folder):
     source = _compile(COUNTED)
     with Program(source, library="") as plain, Program(source) as program:

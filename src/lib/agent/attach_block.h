@@ -42,9 +42,10 @@ typedef struct attach_block {
   int32_t loader_pid;               /* of the command in the program's pid namespace; 0: unknown */
   uint32_t filter_count;            /* seccomp filters that the command has read; 0: none */
   uint8_t forbidden[ATTACH_CALLS_MAX]; /* 1: one forbids this row of os/linux/calls/table.h */
-  char message[ATTACH_MESSAGE_MAX];    /* the reason, if status is not 0 */
-  char settings[ATTACH_SETTINGS_MAX];  /* as in SONDE_RECORD */
-  char path[ATTACH_PATH_MAX];          /* the agent's file, for names and the build-id */
+  /* The reason, if status is not 0. After ATTACH_STOP: why the agent can never be unmapped. */
+  char message[ATTACH_MESSAGE_MAX];
+  char settings[ATTACH_SETTINGS_MAX]; /* as in SONDE_RECORD */
+  char path[ATTACH_PATH_MAX];         /* the agent's file, for names and the build-id */
 } attach_block_t;
 
 /* The agent's entry point, which it exports. The command calls it in a thread of its own, which the

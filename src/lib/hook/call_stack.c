@@ -165,6 +165,20 @@ static void alloc_more(uint64_t state, uint64_t b, uint64_t c, uint64_t d) {
   if (block) add_free(own, block, (const uint8_t *)block + BLOCK_BYTES);
 }
 
+bool call_stack_is_used(uint64_t patience_ns) {
+  const uint32_t never = 0;
+  uint64_t deadline_ns = os_monotonic_ns() + patience_ns;
+  os_barrier(); /* a thread that has not seen that there are no handlers is now seen busy */
+  for (const call_stack_t *own = load_acquire(&all); own; own = own->next) {
+    int32_t tid = load_acquire(&own->tid);
+    if (tid > 0 && !os_thread_alive(tid)) continue;
+    while (load_acquire(&own->busy) && os_monotonic_ns() < deadline_ns)
+      (void)os_futex_wait(&never, 0, 100000);
+    if (load_acquire(&own->busy) || load_acquire(&own->live) != &own->root) return true;
+  }
+  return false;
+}
+
 bool call_stack_more(call_stack_t *own) {
   if (own->lost_count > CALL_STACK_LOST_KEPT) {
     for (uint32_t i = 0; i < FREED_AT_ONCE; i++) {

@@ -53,6 +53,11 @@ bool call_stack_init(void);
  * memory; then the call is counted as missed. */
 call_stack_t *call_stack_enter(uint64_t sp);
 
+/* True if a call may be in progress in a thread: its frame is below a frame of the program. Waits
+ * up to PATIENCE_NS for a thread that begins or ends a call. No trampoline has handlers any more.
+ * Not in a handler. */
+bool call_stack_is_used(uint64_t patience_ns);
+
 /* Adds free calls. Returns false on out of memory. */
 bool call_stack_more(call_stack_t *own);
 

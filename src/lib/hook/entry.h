@@ -65,6 +65,12 @@ void entry_suspend(entry_owner_t owner);
  * number of functions that have their original bytes. */
 uint32_t entry_patch_again(const image_entry_t *image, entry_owner_t owner, bool is_safe);
 
+/* The number of functions of IMAGE that OWNER's jumps lead out of now. Takes the lock. */
+uint32_t entry_count(const image_entry_t *image, entry_owner_t owner);
+
+/* True once an entry was patched: a thread may still be in a stub. */
+bool entry_exists(void);
+
 /* Restores the bytes of all functions that OWNER has patched, and forgets them; calls in progress
  * end without `after`. A function that another owner has patched since is restored with
  * that owner's. Returns the number of functions that stay patched because another tool has changed

@@ -16,7 +16,7 @@
 /* A power of two; at most three quarters are used. */
 #define SEEN_SLOTS 65536u
 
-static const hook_filter_t *filters[HOOK_FILTERS];
+static const hook_filter_t *filters[HOOK_FILTERS]; /* NULL: this place is free */
 static uint32_t filter_count;
 
 typedef struct pass {
@@ -157,8 +157,8 @@ static bool visit_import(const slot_t *slot, void *context) {
 bool filter_is_active(void) { return filter_count > 0; }
 
 bool filter_has_calls_only(void) {
-  for (uint32_t i = 0; i < filter_count; i++)
-    if (filters[i]->calls_only) return true;
+  for (uint32_t i = 0; i < HOOK_FILTERS; i++)
+    if (filters[i] && filters[i]->calls_only) return true;
   return false;
 }
 
@@ -185,8 +185,8 @@ static void offer_images(hooks_t *h, uint32_t number) {
 }
 
 void filter_scan(hooks_t *h) {
-  for (uint32_t i = 0; i < filter_count; i++)
-    offer_images(h, i);
+  for (uint32_t i = 0; i < HOOK_FILTERS; i++)
+    if (filters[i]) offer_images(h, i);
 }
 
 /* Removes the hooks of OWNER from SYMBOL; 0: all that end with the image. */
@@ -216,11 +216,15 @@ void filter_image_gone(hooks_t *h, uint64_t start) {
 
 /* Adds the filter WANTED and returns its index; HOOK_FILTERS on failure. */
 static uint32_t register_filter(const hook_filter_t *wanted) {
-  for (uint32_t i = 0; i < filter_count; i++)
+  uint32_t place = HOOK_FILTERS;
+  for (uint32_t i = HOOK_FILTERS; i-- > 0;) {
     if (filters[i] == wanted) return HOOK_FILTERS;
-  if (filter_count == HOOK_FILTERS) return HOOK_FILTERS;
-  filters[filter_count] = wanted;
-  return filter_count++;
+    if (!filters[i]) place = i;
+  }
+  if (place == HOOK_FILTERS) return HOOK_FILTERS;
+  filters[place] = wanted;
+  filter_count++;
+  return place;
 }
 
 #define PATIENCE_NS 20000000u
@@ -259,4 +263,43 @@ int hook_filter_add_local(const hook_filter_t *wanted) {
   adding_filter_t f = {wanted, 0};
   int status = hooks_run_locked(filter_add_locked, &f);
   return status == SONDE_OK ? f.result : status;
+}
+
+static void filter_remove_locked(void *context) {
+  adding_filter_t *f = context;
+  hooks_t *h = hooks_state();
+  uint32_t number = 0;
+  while (number < HOOK_FILTERS && filters[number] != f->filter)
+    number++;
+  f->result = SONDE_ENOTFOUND;
+  if (number == HOOK_FILTERS) return;
+  hooks_scan_images(h);
+  hooks_remove_owner(h, (uint8_t)(HOOK_OF_FILTER + number));
+  for (uint32_t i = 0; i < h->image_count; i++) /* another filter may get its place */
+    h->images[i].filters_done &= (uint8_t) ~(1u << number);
+  filters[number] = NULL;
+  filter_count--;
+  f->result = SONDE_OK;
+  hooks_release(h);
+}
+
+int hook_filter_remove_local(const hook_filter_t *filter) {
+  adding_filter_t f = {filter, 0};
+  int status = hooks_run_locked(filter_remove_locked, &f);
+  return status == SONDE_OK ? f.result : status;
+}
+
+bool hook_filter_unwatch(const hook_filter_t *filter) {
+  if (!hooks_lock(0)) return false;
+  uint32_t number = 0;
+  while (number < HOOK_FILTERS && filters[number] != filter)
+    number++;
+  bool found = number < HOOK_FILTERS;
+  if (found) {
+    filters[number] = NULL;
+    filter_count--;
+    if (!hooks_state()->installed && !filter_count) dlopen_stop(hooks_state());
+  }
+  hooks_unlock();
+  return found;
 }

@@ -41,11 +41,19 @@ typedef struct hook_filter {
  * HOOK_FILTERS exist), EUNSUPPORTED, ENOMEM. */
 int hook_filter_add(const hook_filter_t *filter);
 
+/* Removes FILTER, which hook_filter_add has added in this copy of the library, and its hooks: their
+ * slots are as the loader would have them. A call in progress may still reach a replacement.
+ * Returns 0, or SONDE_ENOTFOUND. */
+int hook_filter_remove_local(const hook_filter_t *filter);
+
 /* Adds FILTER, which must stay valid and hooks no function: only on_images is called. Images that
  * are loaded already are reported with the next new one. Takes no lock of the program or the
  * loader; waits for another thread's use of hooks for at most 20 ms. Returns false on timeout, or
  * if HOOK_FILTERS exist. Acts on this copy of the library only. Not in a signal handler. */
 bool hook_filter_watch(const hook_filter_t *filter);
+
+/* Removes FILTER, which hook_filter_watch has added. Returns false if it was not. */
+bool hook_filter_unwatch(const hook_filter_t *filter);
 
 /* Hooks of functions that no image may define yet. */
 typedef struct hook_pending {

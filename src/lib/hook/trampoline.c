@@ -61,6 +61,11 @@ trampoline_t *trampoline_find(uint64_t function) {
   }
 }
 
+void trampolines_retire(const trampoline_handlers_t *calls) {
+  for (uint32_t i = 0; i < load_relaxed(&used) && i < TRAMPOLINE_COUNT; i++)
+    if (load_relaxed(&trampolines[i].calls) == calls) trampoline_set(&trampolines[i], NULL);
+}
+
 bool trampoline_exists(void) { return load_relaxed(&used) != 0; }
 
 uint64_t trampoline_thunk(const trampoline_t *trampoline) {

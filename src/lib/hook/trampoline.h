@@ -141,6 +141,9 @@ trampoline_t *trampoline_new(uint64_t function);
 /* The existing trampoline for FUNCTION, or NULL. */
 trampoline_t *trampoline_find(uint64_t function);
 
+/* Removes the handlers CALLS from all trampolines of this table that have them. */
+void trampolines_retire(const trampoline_handlers_t *calls);
+
 /* True once there is a trampoline: the program may have copied the address of its thunk. */
 bool trampoline_exists(void);
 

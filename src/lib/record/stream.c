@@ -197,7 +197,7 @@ static void leave_streams(writer_t *w) {
   for (int i = 0; i < WRITER_LEVELS; i++) {
     init_stream(&w->events[i], w, CHUNK_EVENTS);
     init_stream(&w->tables[i], w, CHUNK_TABLES);
-    if (w->more[i]) init_stream(w->more[i], w, CHUNK_EVENTS);
+    if (w->more[i]) init_stream(w->more[i], w, (chunk_type_t)w->more[i]->type);
   }
   w->audit = NULL; /* it refers to places in the buffers */
 }

@@ -323,6 +323,14 @@ static bool release(attach_t *attach, problem_t *problem) {
   return false;
 }
 
+bool attach_must_stay(attach_t *attach, problem_t *problem) {
+  char message[ATTACH_MESSAGE_MAX] = "";
+  (void)session_read(attach, BLOCK_AT(attach, message), message, sizeof message);
+  message[sizeof message - 1] = 0;
+  if (message[0]) problem_set(problem, STAYS "%s; " REUSED, attach->pid, message);
+  return message[0] != 0;
+}
+
 bool attach_unload(attach_t *attach, unsigned wait_ms, problem_t *problem) {
   if (!attach->shared->base) return true;
   return trace(attach, scan, &wait_ms, problem) && release(attach, problem) &&

@@ -51,11 +51,15 @@ bool attach_find(attach_t *attach, const char *path, problem_t *problem);
 
 /* Calls sonde_attach_run with REQUEST (ATTACH_START or ATTACH_STOP) in a new thread of the program
  * and waits until that thread has ended. SETTINGS go to the block; NULL: "". A call that takes
- * longer than LIMIT_MS is ended. On failure, PROBLEM contains the agent's message if there is one.
- * After a fault or the limit, the object remains mapped but is never used again. Call attach_load
- * or attach_find first. */
+ * longer than LIMIT_MS is ended; time in which its thread gets no CPU does not count. On failure,
+ * PROBLEM contains the agent's message if there is one. After a fault or the limit, the object
+ * remains mapped but is never used again. Call attach_load or attach_find first. */
 bool attach_run(attach_t *attach, uint64_t request, const char *settings, unsigned limit_ms,
                 problem_t *problem);
+
+/* After a successful ATTACH_STOP: whether the agent says that it can never be unmapped, with
+ * PROBLEM. attach_load uses it again. */
+bool attach_must_stay(attach_t *attach, problem_t *problem);
 
 /* Unmaps the object, if no thread has a pc or a stack word in it. The caller must know that no
  * thread can enter it: the agent has removed all hooks. Waits up to WAIT_MS for threads that are

@@ -30,7 +30,9 @@
 #include "os/os.h"
 #include "target/stop.h"
 
+/* On a busy machine a try takes long, so some are made in any case. */
 #define TRIES_NS      UINT64_C(1000000000)
+#define TRIES_MIN     100
 #define PATIENCE      100             /* stops for other reasons */
 #define FRAME_GAP     UINT64_C(65536) /* that the main thread may use meanwhile */
 #define FRAME_RESERVE ((CPU_FRAME_MAX + 4095u) & ~(uint64_t)4095)
@@ -163,6 +165,7 @@ static void explain(const attach_t *attach, taken_t taken, problem_t *problem) {
 bool borrow_thread(attach_t *attach, borrowed_t *b, problem_t *problem) {
   uint64_t end = os_monotonic_ns() + TRIES_NS;
   taken_t taken = TAKEN_NOT;
+  int tries = 0;
   do {
     fitness_t fitness;
     b->tid = choose_thread(attach->target, &fitness);
@@ -171,7 +174,7 @@ bool borrow_thread(attach_t *attach, borrowed_t *b, problem_t *problem) {
     if (taken == TAKEN) return true;
     if (taken != TAKEN_NOT && taken != TAKEN_TRACED) break; /* a sampler lets go soon */
     usleep(1000);
-  } while (os_monotonic_ns() < end);
+  } while (++tries < TRIES_MIN || os_monotonic_ns() < end);
   explain(attach, taken, problem);
   return false;
 }

@@ -23,7 +23,7 @@
 
 #include "agent/attach_block.h"
 #include "attach/borrow.h"
-#include "os/os.h"
+#include "attach/patience.h"
 #include "target/stop.h"
 
 #ifndef PR_SET_VMA
@@ -140,20 +140,18 @@ typedef struct outcome {
   bool is_late;
 } outcome_t;
 
-/* Waits for a change of TID until END. 0: none yet; -1: it is gone. */
-static int wait_until(pid_t tid, uint64_t end, int *status) {
+/* Waits for a change of the thread. 0: none within the limit; -1: it is gone. */
+static int wait_for(patience_t *patience, int *status) {
+  const struct timespec step = {.tv_nsec = PATIENCE_STEP_NS};
   sigset_t child;
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
   while (true) {
-    pid_t got = waitpid(tid, status, __WALL | WNOHANG);
-    if (got == tid) return 1;
+    pid_t got = waitpid(patience->tid, status, __WALL | WNOHANG);
+    if (got == patience->tid) return 1;
     if (got < 0 && errno != EINTR) return -1;
-    uint64_t now = os_monotonic_ns();
-    if (now >= end) return 0;
-    uint64_t left = end - now;
-    sigtimedwait(&child, NULL,
-                 &(struct timespec){(time_t)(left / 1000000000), (long)(left % 1000000000)});
+    if (sigtimedwait(&child, NULL, &step) < 0 && errno == EAGAIN && patience_is_over(patience))
+      return 0;
   }
 }
 
@@ -163,13 +161,14 @@ static bool is_fault(int status) {
                                signal == SIGFPE || signal == SIGTRAP || signal == SIGSYS);
 }
 
-/* Resumes the stopped thread until it has exited, faults, or END. In a group stop it goes on, as
+/* Resumes the stopped thread until it has exited, faults, or hangs. In a group stop it goes on, as
  * the program waits for nothing that it does. */
-static void watch(pid_t tid, uint64_t end, outcome_t *outcome) {
+static void watch(const attach_t *attach, pid_t tid, uint64_t limit_ns, outcome_t *outcome) {
+  patience_t patience = patience_begin(attach->pid, tid, limit_ns);
   int status;
   cpu_regs_t regs;
   while (ptrace(PTRACE_CONT, tid, NULL, NULL) == 0) {
-    int got = wait_until(tid, end, &status);
+    int got = wait_for(&patience, &status);
     outcome->is_late = got == 0;
     outcome->has_exited = got < 0 || (got > 0 && !WIFSTOPPED(status));
     if (got > 0 && WIFEXITED(status)) outcome->exit_status = WEXITSTATUS(status);
@@ -193,7 +192,7 @@ static bool end_thread(const attach_t *attach, pid_t tid, bool is_stopped) {
   if (!cpu_read_regs(tid, &regs)) return false;
   cpu_jump(&regs, stub_address(attach, attach_stub_exit));
   if (!cpu_write_regs(tid, &regs)) return false;
-  watch(tid, os_monotonic_ns() + UINT64_C(2000000000), &last);
+  watch(attach, tid, UINT64_C(2000000000), &last);
   return last.has_exited;
 }
 
@@ -238,7 +237,7 @@ static outcome_t run(attach_t *attach, pid_t tid, cpu_regs_t *regs, unsigned lim
                       &running, sizeof running);
   start_thread(attach, regs);
   (void)cpu_write_regs(tid, regs);
-  watch(tid, os_monotonic_ns() + limit_ms * UINT64_C(1000000), &outcome);
+  watch(attach, tid, limit_ms * UINT64_C(1000000), &outcome);
   return outcome;
 }
 

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/session.h"
+#include "base/proc_file.h"
 #include "target/stop.h"
 
 static bool is_known(const stop_all_t *all, pid_t tid) {
@@ -33,12 +35,25 @@ static bool has_ended(pid_t pid, pid_t tid) {
   return readlink(path, (char[1]){0}, 1) < 0;
 }
 
-typedef enum seized { SEIZED, SEIZED_ENDED, SEIZED_NOT } seized_t;
+/* Whether TID runs the agent for another tracer of this command. It is in the agent until it ends.
+ */
+static bool runs_agent(pid_t pid, pid_t tid) {
+  char name[64], text[4096];
+  snprintf(name, sizeof name, "task/%d/status", (int)tid);
+  if (proc_file_read(pid, name, text, sizeof text) <= 0 ||
+      strncmp(text, "Name:\t" SESSION_THREAD_NAME "\n", strlen("Name:\t" SESSION_THREAD_NAME "\n")))
+    return false;
+  pid_t tracer = (pid_t)proc_file_number(text, "\nTracerPid:");
+  return tracer > 0 && proc_file_read(tracer, "status", text, sizeof text) > 0 &&
+         proc_file_number(text, "\nPPid:") == getppid();
+}
+
+typedef enum seized { SEIZED, SEIZED_NEEDLESS, SEIZED_NOT } seized_t;
 
 static seized_t seize(pid_t pid, pid_t tid) {
   for (int i = 0; i < SAMPLER_TRIES; i++) {
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0) return SEIZED;
-    if (errno == ESRCH || has_ended(pid, tid)) return SEIZED_ENDED;
+    if (errno == ESRCH || has_ended(pid, tid) || runs_agent(pid, tid)) return SEIZED_NEEDLESS;
     usleep(SAMPLER_US);
   }
   return SEIZED_NOT;
@@ -47,7 +62,7 @@ static seized_t seize(pid_t pid, pid_t tid) {
 /* False if TID, which exists, cannot be traced. */
 static bool ask(stop_all_t *all, pid_t tid, problem_t *problem) {
   seized_t seized = seize(all->pid, tid);
-  if (seized == SEIZED_ENDED) return true;
+  if (seized == SEIZED_NEEDLESS) return true;
   if (seized == SEIZED_NOT) {
     problem_set(problem,
                 "thread %d cannot be stopped: a debugger or strace is attached to it, or Yama "

@@ -49,8 +49,9 @@ typedef struct control {
   struct control *listener;
   /* of a process that is recorded from outside: a request ended the recording */
   bool is_over;
-  /* the agent was loaded into that process */
+  /* the agent was loaded into that process, to this range; 0: by the process's loader */
   bool is_attached;
+  uint64_t agent_start, agent_size;
   /* who sent the current request */
   pid_t client_pid;
   /* a descriptor that the reply carries; -1: none */

@@ -51,13 +51,6 @@ static bool report_no_agent(const control_t *c, const char *sensor, FILE *reply)
   return true;
 }
 
-/* Sensors that an agent has only if it was there from the program's start. */
-static bool report_attached(const control_t *c, const char *sensor, FILE *reply) {
-  if (!load_relaxed(&c->recording->control->from_outside)) return false;
-  fprintf(reply, "%s cannot be switched on in a program that ran before its recording", sensor);
-  return true;
-}
-
 /* An attached agent hooks what the policy names when it is loaded. */
 static bool report_no_audit(const control_t *c, FILE *reply) {
   const shm_control_t *s = c->recording->control;
@@ -186,7 +179,7 @@ bool control_trace(control_t *c, const char *argument, FILE *reply) {
     fprintf(reply, "trace takes on or off");
     return false;
   }
-  if (on && report_attached(c, "trace", reply)) return false;
+  if (on && report_no_agent(c, "trace", reply)) return false;
   if (!switch_mode(c, SENSOR_MODE_trace, on ? SENSOR_MODE_trace : 0,
                    c->recording->control->sample_bytes, reply))
     return false;
@@ -243,6 +236,7 @@ bool control_detach(control_t *c, const char *argument, FILE *reply) {
     return false;
   }
   if (!switch_mode(c, ATTACHED_MODES, 0, 0, reply)) return false;
+  recording_set_tracing(c->recording, false);
   attached_left_t left = attached_unload(c, &problem);
   c->passed = -1;
   c->is_attached = left == ATTACHED_WORKS;

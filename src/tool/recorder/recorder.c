@@ -29,6 +29,7 @@
 #include "recorder/notes.h"
 #include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/outside/observed.h"
+#include "recorder/monitor/outside/traced.h"
 #include "recorder/preload_check.h"
 #include "recorder/process_facts.h"
 #include "recorder/processes.h"
@@ -148,8 +149,9 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
 static bool start_coverage(recorder_t *s) {
   if (!s->traced) return true;
   const int closed[] = {s->child.start_fd, s->child.error_fd};
-  s->coverage = (coverage_options_t){s->options->policy, s->options->policy_bytes,
-                                     s->traced == TRACED_STATIC};
+  s->coverage = (coverage_options_t){.policy = s->options->policy,
+                                     .policy_bytes = s->options->policy_bytes,
+                                     .alone = s->traced == TRACED_STATIC};
   store_relaxed(&s->recording.control->from_outside, (uint32_t)s->coverage.alone);
   s->tracer = coverage_start(&s->recording, s->child.pid, &s->coverage, closed, 2);
   if (s->tracer > 0) return true;
@@ -340,6 +342,7 @@ static int monitor(recorder_t *s) {
   monitors_end_time(&monitors);
   int status = s->observed ? leave(s) : reap(s);
   monitors_stop(&monitors, status);
+  if (s->tracer && s->observed) coverage_leave(s->tracer);
   if (s->tracer && !coverage_finish(s->tracer))
     message_note("the tracer of system calls was killed: the coverage is unknown");
   return status;
@@ -514,6 +517,15 @@ static pid_t copy_process(recorder_t *s) {
   return copy;
 }
 
+/* Loads the agent, and traces system calls if that is requested. */
+static bool attach(recorder_t *s, problem_t *problem) {
+  const recorder_options_t *o = s->options;
+  s->recording.control->audit.watched = o->coverage; /* before the agent hooks functions */
+  if (!attached_begin(&s->control, o->mode, o->sample_bytes, problem)) return false;
+  s->coverage = (coverage_options_t){.policy = o->policy, .policy_bytes = o->policy_bytes};
+  return !o->coverage || traced_begin(&s->control, &s->coverage, &s->tracer, problem);
+}
+
 /* Returns whether the recording is kept. */
 static bool observe(recorder_t *s, bool attached) {
   observed_begin(s->recording.control);
@@ -522,6 +534,7 @@ static bool observe(recorder_t *s, bool attached) {
                s->observed->name, attached ? "with the agent in it" : "from outside");
   if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
   int status = monitor(s);
+  notes_of_trace(s->recording.control);
   pid_t copy = copy_process(s);
   attached_end(&s->control);
   int finished = recording_finish(&s->recording, status);
@@ -542,8 +555,7 @@ static int record_observed(recorder_t *s) {
   control_open(&s->control, &s->recording, s->path, s->child.pid);
   process_facts_command(s->child.pid, command, sizeof command);
   make_settings(s, words);
-  const recorder_options_t *o = s->options;
-  bool good = !attaches || attached_begin(&s->control, o->mode, o->sample_bytes, &problem);
+  bool good = !attaches || attach(s, &problem);
   bool is_kept = false;
   if (good) {
     is_kept = observe(s, attaches);

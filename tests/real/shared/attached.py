@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Programs that wait for orders, and recordings of them by `sonde record -p` with the agent in them."""
 import os
+import platform
 import re
 import signal
 import subprocess
 
 from helpers import TIMEOUT_SECONDS, compile_c, fresh, report
 from shared.serving import agents_in, gates_in, start_attached
+
+BUFFERS = "/memfd:sonde-"
 
 
 class Program:
@@ -65,17 +68,27 @@ class Program:
                           + re.escape((page >> 16).to_bytes(6, "little")), re.DOTALL)
         found = []
         with open(f"/proc/{self.pid}/mem", "rb") as memory:
-            for start, end, protection, _ in self.files():
-                if "r" in protection and memory.seek(start):
+            for start, end, protection, name in self.files():
+                if "r" in protection and not name.startswith(BUFFERS) and memory.seek(start):
                     found += [start + m.start() for m in word.finditer(memory.read(end - start)) if m.start() % 8 == 0]
         return found
 
-    def state(self):
+    def threads(self):
+        return sorted(int(tid) for tid in os.listdir(f"/proc/{self.pid}/task"))
+
+    def waits_in(self, call, tid):
+        """Whether thread TID waits in the system call CALL."""
+        number = {"x86_64": {"read": 0}, "aarch64": {"read": 63}}[platform.machine()][call]
+        with open(f"/proc/{self.pid}/task/{tid}/syscall", encoding="utf-8") as file:
+            return file.read().startswith(f"{number} ")
+
+    def state(self, sleeps=False):
+        """What an agent must leave as it was. SLEEPS: one is asleep, which keeps its buffers."""
         with open(f"/proc/{self.pid}/status", encoding="utf-8") as file:
             status = re.findall(r"^(?:TracerPid|Threads|Sig(?:Blk|Ign|Cgt)):.*", file.read(), re.M)
         folder = f"/proc/{self.pid}/fd"
         descriptors = sorted((name, os.readlink(f"{folder}/{name}")) for name in os.listdir(folder))
-        return status, descriptors, self.files()
+        return status, descriptors, [file for file in self.files() if not (sleeps and file[3].startswith(BUFFERS))]
 
 
 class Attached:

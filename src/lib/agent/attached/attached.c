@@ -27,6 +27,8 @@
 #include "sensor/leaks/leaks.h"
 #include "sensor/malloc/live.h"
 #include "sensor/sensor.h"
+#include "sensor/trace/code.h"
+#include "sensor/trace/trace.h"
 
 #define PATIENCE_NS UINT64_C(5000000000)
 
@@ -120,15 +122,26 @@ static int start(attach_block_t *block) {
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
+/* Why the agent can never be unmapped; NULL: it can. */
+static const char *reason_to_stay(void) {
+  if (process && process != os_pid()) return "a fork copied it";
+  if (trampoline_exists()) return "the program may have kept addresses of hooked functions";
+  if (code_was_patched()) return "a thread may still be about to enter a patched function";
+  return NULL;
+}
+
+/* If the agent must stay, the message says why. */
 static int stop(attach_block_t *block) {
   if (!is_started) return 0;
   if (!become_thread()) return refuse(block, ENOTSUP, "the C library is not known");
   shm_control_t *control = writer_control();
   if (control) store_release(&control->mode, 0u);
+  trace_switch(false); /* the recorder has done so, unless it was killed */
   replaced_remove();
   sensor_leave();
+  replaced_remove_unwinders();
   hook_unwatch_local(); /* of a start that has failed: nothing was hooked */
-  if (!writer_leave_program(PATIENCE_NS))
+  if (!trace_leave_program(PATIENCE_NS) || !writer_leave_program(PATIENCE_NS))
     return refuse(block, EBUSY, "a thread has been in the agent for 5 s");
   /* A forked child has no such memory, and may have its own there. */
   if (control)
@@ -136,7 +149,8 @@ static int stop(attach_block_t *block) {
   else
     live_table_forget();
   is_started = false;
-  return 0;
+  const char *reason = reason_to_stay();
+  return reason ? refuse(block, 0, reason) : 0;
 }
 
 /* ---- a search for leaks --------------------------------------------------------------------- */
@@ -153,10 +167,9 @@ static int copy(attach_block_t *block) {
 
 /* The agent stays, asleep, if anything may lead into it or into its memory again. */
 static int release(attach_block_t *block) {
+  const char *reason = reason_to_stay();
   if (is_started) return refuse(block, EBUSY, "it is at work");
-  if (process && process != os_pid()) return refuse(block, EBUSY, "a fork copied it");
-  if (trampoline_exists())
-    return refuse(block, EBUSY, "the program may have kept addresses of audited functions");
+  if (reason) return refuse(block, EBUSY, reason);
   if (dlopen_may_enter()) return refuse(block, EBUSY, "the loader may still call it");
   linux_unmap_own();
   return 0;
@@ -164,6 +177,7 @@ static int release(attach_block_t *block) {
 
 __attribute__((visibility("default"))) void sonde_attach_run(attach_block_t *block) {
   int status = -EINVAL;
+  block->message[0] = 0;
   if (block->size < sizeof *block) {
     (void)refuse(block, EINVAL, "the command and the agent are of different versions");
   } else if (block->request == ATTACH_START) {

@@ -30,8 +30,13 @@ uint64_t replaced_python_deallocator(void);
  */
 bool replaced_install(void);
 
-/* Closes the gates and restores every slot and the type of Python's code objects. */
+/* Closes the gates and restores every slot and the type of Python's code objects; but for the
+ * unwinders'. */
 void replaced_remove(void);
+
+/* Does so for the unwinders', unless a traced call is in progress: an exception may pass its frame,
+ * which only the agent knows. The agent then stays, and the next removal does it. */
+void replaced_remove_unwinders(void);
 
 /* The program's unwinders ask the loader for the image of a frame. These answer for the agent's
  * image, and pass on all other questions. */

@@ -12,8 +12,10 @@
 #include "agent/agent.h"
 #include "agent/attached/gates.h"
 #include "capture/python/python_codes.h"
+#include "hook/call_stack.h"
 #include "hook/hook.h"
 #include "hook/internal.h"
+#include "hook/trampoline.h"
 #include "os/os.h"
 
 #if defined(mmap64) /* musl has one name for both */
@@ -52,7 +54,9 @@
   X(pkey_mprotect)                                                                                 \
   X(madvise)                                                                                       \
   X(brk)                                                                                           \
-  X(sbrk) REPLACED_64(X)
+  X(sbrk)                                                                                          \
+  X(__cyg_profile_func_enter)                                                                      \
+  X(__cyg_profile_func_exit) REPLACED_64(X)
 
 /* The agent's definitions, by another name: the compiler has its own idea of their types. */
 #define DECLARE(name) extern HIDDEN char own_##name[] __asm__(#name);
@@ -84,7 +88,7 @@ static sonde_hook_t *hooks[REPLACED];
 static void *originals[REPLACED];
 static uint64_t addresses[REPLACED]; /* of the program's definitions; 0: there is none */
 static uint64_t dlsym_addresses[DLSYM_HOOKS];
-static bool is_leading; /* gates may lead into the agent */
+static bool is_leading, unwinders_lead; /* gates may lead into the agent */
 
 static uint64_t signature(void) {
   uint64_t hash = GATES;
@@ -94,12 +98,28 @@ static uint64_t signature(void) {
   return hash;
 }
 
+static uint64_t image_of(uint64_t address) {
+  os_image_t image;
+  return address && os_image_of_pc(address, &image) ? image.start : 0;
+}
+
+/* A program with compiler hooks of its own keeps them. Those of the C library do nothing. */
+static void find_compiler_hooks(void) {
+  static const uint32_t hooks_of_compiler[] = {NUMBER___cyg_profile_func_enter,
+                                               NUMBER___cyg_profile_func_exit};
+  for (uint32_t i = 0; i < ARRAY_COUNT(hooks_of_compiler); i++) {
+    uint64_t *address = &addresses[hooks_of_compiler[i]];
+    if (image_of(*address) != image_of(addresses[NUMBER_syscall])) *address = 0;
+  }
+}
+
 void replaced_find_real(void) {
   const char *dlsym_names[DLSYM_HOOKS];
   for (uint32_t i = 0; i < DLSYM_HOOKS; i++)
     dlsym_names[i] = dlsym_requests[i].symbol;
   os_symbols(0, names, addresses, REPLACED);
   os_symbols(0, dlsym_names, dlsym_addresses, DLSYM_HOOKS);
+  find_compiler_hooks();
   unwinders_find_real();
   dlclose_find_real();
   signals_find_real();
@@ -130,9 +150,10 @@ bool replaced_install(void) {
   sonde_hook_request_t requests[REPLACED];
   sonde_hook_t *made[REPLACED];
   uint32_t numbers[REPLACED], count = 0;
-  is_leading = true;
+  is_leading = unwinders_lead = true;
   lead_dlsym();
   for (uint32_t i = 0; i < REPLACED; i++) {
+    if (hooks[i]) continue; /* an unwinder's, from the last time */
     originals[i] = NULL;
     if (!addresses[i]) continue;
     gate_lead(i, (uint64_t)(uintptr_t)functions[i]);
@@ -152,6 +173,15 @@ static void lead_back(uint32_t gate, const void *original, uint64_t address) {
   if (real) gate_lead(gate, real);
 }
 
+static bool is_unwinder(uint32_t number) {
+  return number == NUMBER__dl_find_object || number == NUMBER_dl_iterate_phdr;
+}
+
+static void remove_hook(uint32_t number) {
+  if (hooks[number]) (void)hook_remove_local(hooks[number]);
+  hooks[number] = NULL;
+}
+
 /* A thread that has read a slot just before arrives at its gate, and so at the real function. So do
  * later calls of a gate's address that the program has kept, also from an earlier agent: every gate
  * leads back, whether slots were hooked or not. */
@@ -161,10 +191,20 @@ void replaced_remove(void) {
   for (uint32_t i = 0; i < DLSYM_HOOKS && is_leading; i++)
     lead_back(GATE_DLSYM + i, *dlsym_requests[i].original, dlsym_addresses[i]);
   for (uint32_t i = REPLACED; i-- > 0 && is_leading;)
-    lead_back(i, originals[i], addresses[i]);
+    if (!is_unwinder(i)) lead_back(i, originals[i], addresses[i]);
   is_leading = false;
-  for (uint32_t i = REPLACED; i-- > 0;) {
-    if (hooks[i]) (void)hook_remove_local(hooks[i]);
-    hooks[i] = NULL;
-  }
+  for (uint32_t i = REPLACED; i-- > 0;)
+    if (!is_unwinder(i)) remove_hook(i);
+}
+
+#define PATIENCE_NS UINT64_C(100000000)
+
+void replaced_remove_unwinders(void) {
+  if (!unwinders_lead || (trampoline_exists() && call_stack_is_used(PATIENCE_NS))) return;
+  unwinders_lead = false;
+  for (uint32_t i = REPLACED; i-- > 0;)
+    if (is_unwinder(i)) {
+      lead_back(i, originals[i], addresses[i]);
+      remove_hook(i);
+    }
 }

@@ -350,6 +350,17 @@ uint32_t entry_patch_again(const image_entry_t *e, entry_owner_t owner, bool is_
   return missing;
 }
 
+uint32_t entry_count(const image_entry_t *e, entry_owner_t owner) {
+  uint32_t count = 0;
+  if (!lock_take(&lock, 0)) return 0;
+  for (uint32_t k = 0; k < batch_count; k++)
+    if (batches[k].image == e->id && batches[k].owner == owner) count += count_jumps(&batches[k]);
+  lock_release(&lock);
+  return count;
+}
+
+bool entry_exists(void) { return load_acquire(&batch_count) > 0; }
+
 static void patch_new(image_entry_t *e, const functions_t *f, bool is_safe,
                       entry_request_t *request) {
   uint64_t bytes = (f->count + UINT64_C(1)) * sizeof(record_t);

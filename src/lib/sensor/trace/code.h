@@ -37,6 +37,9 @@ code_result_t code_switch(bool on, const char *pattern, const char *functions);
 /* From now on the recorder changes code for which all threads must be stopped. */
 void code_allow_stops(void);
 
+/* True once code was patched: a thread may still be about to enter what the patches lead to. */
+bool code_was_patched(void);
+
 /* True if the code of IMAGE may be patched by moving its entries. */
 bool code_may_be_patched(const image_entry_t *image);
 
@@ -55,6 +58,8 @@ void sleds_patch(const char *pattern, code_result_t *result);
 void entries_patch(const char *pattern, code_result_t *result);
 void functions_patch(const char *pattern, bool is_new, code_result_t *result);
 void functions_unpatch(void);
+/* A recording with PATTERN begins, maybe after another one in the same process. */
+void functions_begin(const char *pattern);
 void sleds_unpatch(void);
 void entries_unpatch(void);
 

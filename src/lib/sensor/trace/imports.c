@@ -217,11 +217,12 @@ static void *replace(const hook_candidate_t *c, void ***original, void *context)
   return (void *)(uintptr_t)trampoline_thunk(t);
 }
 
+static hook_filter_t filter = {.may_match = may_want, .replace = replace, .calls_only = true};
 static bool is_followed;
+
 bool imports_are_followed(void) { return is_followed; }
 
 int imports_start(void (*came)(void *context)) {
-  static hook_filter_t filter = {.may_match = may_want, .replace = replace, .calls_only = true};
   shm_control_t *control = writer_control();
   if (!control || (!control->trace_pattern[0] && !(control->mode & RECORD_CALLS))) return SONDE_OK;
   const char *why = trampoline_ready();
@@ -231,4 +232,11 @@ int imports_start(void (*came)(void *context)) {
   int status = hook_filter_add(&filter);
   is_followed = status >= 0;
   return why ? SONDE_EUNSUPPORTED : status < 0 ? status : SONDE_OK;
+}
+
+void imports_stop(void) {
+  if (is_followed) (void)hook_filter_remove_local(&filter);
+  is_followed = false;
+  trampolines_retire(&imports_timed_calls);
+  trampolines_retire(&imports_called_calls);
 }

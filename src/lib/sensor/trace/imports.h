@@ -67,4 +67,8 @@ int imports_start(void (*came)(void *context));
 /* True if imports_start has hooked imports, so that CAME is called. */
 bool imports_are_followed(void);
 
+/* Undoes imports_start: no slot leads to a trampoline any more. Thunks that the program has copied
+ * lead to the functions themselves. */
+void imports_stop(void);
+
 #endif

@@ -214,9 +214,10 @@ static void measure_cost(trace_thread_t *t) {
   record_cost();
 }
 
+static uint32_t measured; /* the cost, in this recording */
+
 /* Once per recording, by its first traced thread. */
 static void measure_once(trace_thread_t *t) {
-  static uint32_t measured;
   uint32_t none = 0;
   if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t);
 }
@@ -238,8 +239,8 @@ static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
   if (!t || !t->calls) {
     t = state_of_level(0);
     SLOT_SET(trace_tls, SLOT_TRACE, t);
-    if (t) measure_once(t);
   }
+  if (t && !t->busy && UNLIKELY(!load_relaxed(&measured))) measure_once(t);
   if (t && t->busy && !was_abandoned(t->busy, sp)) {
     if (!t->inner) t->inner = state_of_level(1);
     trace_thread_t *inner = t->inner;
@@ -253,6 +254,10 @@ static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
   if (!t) return NULL;
   t->busy = sp;
   signal_fence();
+  if (trace_on() != generation) { /* switched since: see trace_leave_program */
+    t->busy = 0;
+    return NULL;
+  }
   if (t->generation != generation) {
     begin_generation(t, generation);
     if (t->stream.chunk && ensure_space(t)) put_other_8(&t->stream, CALL_8_DEPTH, 0);
@@ -502,6 +507,35 @@ void trace_restart(const shm_control_t *control) {
   if (t && w) resume(t, w, trace_on());
 }
 
+/* ---- end ------------------------------------------------------------------------------------- */
+
+#define PAUSE_NS UINT64_C(100000)
+
+/* False if the thread of T is still in an event at DEADLINE_NS. */
+static bool wait_until_idle(const trace_thread_t *t, uint64_t deadline_ns) {
+  const uint32_t never = 0;
+  while (load_relaxed(&t->busy) && os_thread_alive(load_relaxed(&t->stream.writer->tid))) {
+    if (os_monotonic_ns() > deadline_ns) return false;
+    (void)os_futex_wait(&never, 0, PAUSE_NS);
+  }
+  return true;
+}
+
+bool trace_leave_program(uint64_t timeout_ns) {
+  uint64_t deadline_ns = os_monotonic_ns() + timeout_ns;
+  os_barrier(); /* a thread that has not seen that tracing is off is now seen inside an event */
+  writer_t *all = writer_global ? load_acquire(&writer_global->writers) : NULL;
+  for (writer_t *w = all; w; w = w->next)
+    for (uint32_t level = 0; level < WRITER_LEVELS; level++)
+      if (w->more[level] && !wait_until_idle(of_stream(w->more[level]), deadline_ns)) return false;
+  for (writer_t *w = all; w; w = w->next)
+    for (uint32_t level = 0; level < WRITER_LEVELS; level++)
+      if (w->more[level]) adopt(of_stream(w->more[level]), w);
+  measured = 0;
+  cost[0] = 0;
+  return true;
+}
+
 /* ---- start ----------------------------------------------------------------------------------- */
 
 void trace_switch(bool on) {
@@ -515,6 +549,10 @@ void trace_switch(bool on) {
 int trace_prepare(void) {
   shm_control_t *control = writer_control();
   if (!control) return SONDE_EINVAL;
+  if (trace_gate) { /* an agent that was asleep */
+    trace_gate->generation = &control->trace_generation;
+    return 0;
+  }
   trace_gate_t *gate = os_map(4096);
   if (!gate) return SONDE_ENOMEM;
   if (!os_wipe_on_fork(gate, 4096)) {

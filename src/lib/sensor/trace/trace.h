@@ -129,6 +129,10 @@ extern __thread trace_thread_t *trace_tls SLOT_MODEL;
  * one thread. Returns 0 or a negative SONDE_E…. */
 int trace_prepare(void);
 
+/* The recording ends for this process, which goes on and may be recorded again: the threads' states
+ * are reset. Tracing is off. Returns false if a thread is still in an event after TIMEOUT_NS. */
+bool trace_leave_program(uint64_t timeout_ns);
+
 /* Switches tracing on or off, as the recorder also does. Open calls are forgotten. Any thread. */
 void trace_switch(bool on);
 

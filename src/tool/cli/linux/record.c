@@ -64,7 +64,7 @@ static const cli_option_t options[] = {
      "unless --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
      "with --trace: do not trace calls that can block. By "
-     "default (not with --stall or --wall), sonde traces them "
+     "default (not with --stall, --wall or -p), sonde traces them "
      "too, so that a function's own time leaves out waiting"},
     {KEY_AUDIT_DEPTH, "audit-depth", "N",
      "with --audit: record the N innermost frames of a stack "
@@ -112,9 +112,9 @@ static const cli_option_t options[] = {
     {'p', "pid", "PID",
      "record the running process PID. --sample, --wall, "
      "--stall and --cpu work from outside; the default is "
-     "--sample --wall --stall. --malloc, --leaks and --audit "
-     "load the agent into the process, and remove it at the "
-     "end"},
+     "--sample --wall --stall. --malloc, --leaks, --trace and "
+     "--audit load the agent into the process, and remove it "
+     "at the end"},
     {KEY_SECONDS, "seconds", "N",
      "with -p: record for N seconds. Otherwise Ctrl-C or the "
      "end of the process ends the recording"},
@@ -341,12 +341,6 @@ static const char *refuse_alone(const parsed_t *p) {
 static const char *refuse_outside(const parsed_t *p, int rest_count) {
   const recorder_options_t *o = &p->options;
   if (rest_count) return "-p PID records a running process; a command cannot be run with it";
-  if (o->mode & SENSOR_MODE_trace)
-    return "--trace does not work in a running process; start it with "
-           "'sonde record --trace -- COMMAND'";
-  if (o->coverage)
-    return "--coverage does not work in a running process; start it with "
-           "'sonde record --audit --coverage -- COMMAND'";
   if (o->jit) return "--jit sets the environment of a command; -p records a running process";
   return NULL;
 }

@@ -19,7 +19,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "recorder/monitor/coverage_calls.h"
+#include "recorder/monitor/outside/join.h"
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
@@ -31,6 +33,10 @@
 #endif
 #define SYSCALL_STOP (SIGTRAP | 0x80)
 #define OPTIONS      (PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC)
+/* Tells the tracer of a process that it has joined to end. */
+#define SIGNAL_LEAVE SIGUSR1
+/* For the first stop of the threads that were joined; one may wait uninterruptibly for longer. */
+#define JOIN_NS UINT64_C(5000000000)
 
 typedef struct tracer {
   coverage_calls_t calls;
@@ -43,6 +49,8 @@ typedef struct tracer {
   uint64_t foreign;
   /* detached before an exec that gains rights */
   bool detached;
+  /* interrupted threads that have not stopped yet */
+  size_t joining;
 } tracer_t;
 
 /* ---- one system call ------------------------------------------------------------------------ */
@@ -186,6 +194,9 @@ static void stopped(tracer_t *t, pid_t tid, int status) {
       way = LET_GO;
     else if (is_group_stop(status))
       way = STAY_STOPPED;
+    else if (t->calls.options->joins)
+      join_stopped(tid);
+    t->joining -= t->joining > 0;
   } else if (event == PTRACE_EVENT_EXEC) {
     executed(t);
   } else if (!event) {
@@ -204,10 +215,52 @@ static void trace(tracer_t *t) {
   }
 }
 
+/* Handles the stops until the program has ended, the recorder asks to leave, or, if it is not 0,
+ * until all joined threads have stopped or END_NS. */
+static void trace_joined(tracer_t *t, uint64_t end_ns) {
+  const struct timespec moment = {.tv_nsec = 10000000};
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  sigaddset(&wanted, SIGCHLD);
+  sigaddset(&wanted, SIGNAL_LEAVE);
+  for (;;) {
+    int status;
+    pid_t tid = waitpid(-1, &status, __WALL | WNOHANG);
+    if (tid < 0 && errno != EINTR) return;
+    if (tid > 0 && WIFSTOPPED(status)) stopped(t, tid, status);
+    if (end_ns && (!t->joining || os_monotonic_ns() > end_ns)) return;
+    if (tid == 0 && sigtimedwait(&wanted, NULL, end_ns ? &moment : NULL) == SIGNAL_LEAVE) return;
+  }
+}
+
+/* Joins the process. The recorder's end is a reason to leave, too. Returns 0 or an errno. */
+static int join(tracer_t *t, pid_t recorder) {
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGCHLD);
+  sigaddset(&blocked, SIGNAL_LEAVE);
+  signal(SIGCHLD, SIG_DFL);
+  signal(SIGNAL_LEAVE, SIG_DFL);
+  sigprocmask(SIG_BLOCK, &blocked, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGNAL_LEAVE);
+  if (getppid() != recorder) return ESRCH;
+  t->begun = true;
+  int error = join_threads(t->pid, OPTIONS, &t->joining);
+  trace_joined(t, os_monotonic_ns() + JOIN_NS); /* also after a failure: no EINTR must be seen */
+  t->joining = 0;
+  return error;
+}
+
 /* ---- the process ---------------------------------------------------------------------------- */
 
+static int begin(tracer_t *t, pid_t recorder) {
+  if (t->calls.options->joins) return join(t, recorder);
+  if (ptrace(PTRACE_SEIZE, t->pid, NULL, (void *)(intptr_t)OPTIONS) < 0) return errno;
+  return ptrace(PTRACE_INTERRUPT, t->pid, NULL, NULL) < 0 ? errno : 0;
+}
+
 static _Noreturn void be_tracer(recording_t *recording, pid_t pid,
-                                const coverage_options_t *options, int status_fd) {
+                                const coverage_options_t *options, pid_t recorder, int status_fd) {
   /* A stopped tracer would stop the program too. */
   static const int ignored[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,  SIGUSR1,
                                 SIGUSR2, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU};
@@ -216,11 +269,13 @@ static _Noreturn void be_tracer(recording_t *recording, pid_t pid,
   prctl(PR_SET_NAME, "sonde-coverage");
   tracer_t t = {.pid = pid};
   int error = coverage_calls_open(&t.calls, recording, pid, options) ? 0 : ENOMEM;
-  if (!error && ptrace(PTRACE_SEIZE, pid, NULL, (void *)(intptr_t)OPTIONS) < 0) error = errno;
-  if (!error && ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) < 0) error = errno;
+  if (!error) error = begin(&t, recorder);
   if (write(status_fd, &error, sizeof error) < 0 || error) _exit(1);
   close(status_fd);
-  trace(&t);
+  if (options->joins)
+    trace_joined(&t, 0);
+  else
+    trace(&t);
   write_program(&t);
   coverage_calls_close(&t.calls);
   _exit(0);
@@ -229,6 +284,7 @@ static _Noreturn void be_tracer(recording_t *recording, pid_t pid,
 pid_t coverage_start(recording_t *recording, pid_t pid, const coverage_options_t *options,
                      const int *closed, int count) {
   int status_pipe[2], error = 0;
+  pid_t recorder = getpid();
   if (pipe2(status_pipe, O_CLOEXEC) < 0) return -1;
   recording->control->audit.watched = 1;
   pid_t tracer = fork();
@@ -236,7 +292,7 @@ pid_t coverage_start(recording_t *recording, pid_t pid, const coverage_options_t
     close(status_pipe[0]);
     for (int i = 0; i < count; i++)
       close(closed[i]);
-    be_tracer(recording, pid, options, status_pipe[1]);
+    be_tracer(recording, pid, options, recorder, status_pipe[1]);
   }
   close(status_pipe[1]);
   if (tracer < 0) error = errno;
@@ -248,6 +304,8 @@ pid_t coverage_start(recording_t *recording, pid_t pid, const coverage_options_t
   errno = error;
   return -1;
 }
+
+void coverage_leave(pid_t tracer) { (void)kill(tracer, SIGNAL_LEAVE); }
 
 bool coverage_finish(pid_t tracer) {
   int status;

@@ -15,6 +15,9 @@
  * program: no signal, no EINTR; stops and signals pass through; children of fork and vfork are not
  * traced; if the tracer is killed, the program continues.
  *
+ * A process that already ran is joined: its threads are interrupted once (outside/join.h), and the
+ * tracer's end releases them.
+ *
  * A static program cannot be hooked. It is traced alone: it has no agent, and each sensitive call
  * is recorded with its stack.
  *
@@ -35,17 +38,25 @@ typedef struct coverage_options {
   size_t policy_bytes; /* with its YAML */
   /* The program has no agent. */
   bool alone;
+  /* PID ran before (sonde record -p) and has the agent at this range; 0: in a file's mapping. Calls
+   * are counted from now on. */
+  bool joins;
+  uint64_t agent_start, agent_size;
 } coverage_options_t;
 
 /* Starts the tracer of the child PID, which has not executed its program yet; calls before that are
  * not counted. The tracer closes the COUNT descriptors at CLOSED. RECORDING and OPTIONS must stay
- * valid until coverage_finish. Returns the tracer's pid, or -1 with errno. Call it before the
- * recorder has threads. */
+ * valid until coverage_finish. Returns the tracer's pid, or -1 with errno; for a process that it
+ * joins, that of join_threads. Call it before the recorder has threads. */
 pid_t coverage_start(recording_t *recording, pid_t pid, const coverage_options_t *options,
                      const int *closed, int count);
 
-/* After the program has ended: waits until all calls are written. False if the tracer failed, so
- * that calls are missing. */
+/* Ends the tracer of a process that it has joined; the process goes on. Call coverage_finish next.
+ */
+void coverage_leave(pid_t tracer);
+
+/* After the program has ended, or coverage_leave: waits until all calls are written. False if the
+ * tracer failed, so that calls are missing. */
 bool coverage_finish(pid_t tracer);
 
 #endif

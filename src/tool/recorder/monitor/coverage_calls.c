@@ -18,7 +18,6 @@
 
 #define ROWS_MAX  16384u
 #define DEPTH_MAX 512u
-#define AGENT     "/libsonde-agent.so"
 #if defined(__x86_64__)
 #define OWN_MACHINE MACHINE_X86_64
 #else
@@ -120,16 +119,27 @@ static bool read_remote(memory_t *self, uint64_t address, void *out, size_t size
   return process_vm_readv(pid, &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
+/* Whether the LINE of maps, of SIZE bytes, is a mapping of an agent's file. */
+static bool is_agents(const char *line, size_t size) {
+  static const char *const names[] = {"/libsonde-agent.so", "/libsonde-attached.so"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t length = strlen(names[i]);
+    if (size >= length && strncmp(line + size - length, names[i], length) == 0) return true;
+  }
+  return false;
+}
+
 /* Finds the agent's code. The loader makes system calls before it loads the agent. */
 static void find_agent(coverage_calls_t *c) {
   char path[32], line[4200];
+  c->agent_start = c->options->agent_start;
+  c->agent_end = c->options->agent_start + c->options->agent_size;
+  if (c->agent_start) return;
   snprintf(path, sizeof path, "/proc/%d/maps", c->pid);
   FILE *maps = fopen(path, "re");
   while (maps && fgets(line, sizeof line, maps)) {
     uint64_t start, end;
-    size_t size = strcspn(line, "\n"), name = strlen(AGENT);
-    if (size < name || strncmp(line + size - name, AGENT, name) != 0 ||
-        sscanf(line, "%lx-%lx", &start, &end) != 2)
+    if (!is_agents(line, strcspn(line, "\n")) || sscanf(line, "%lx-%lx", &start, &end) != 2)
       continue;
     if (!c->agent_start) c->agent_start = start;
     c->agent_end = end;

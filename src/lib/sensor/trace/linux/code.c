@@ -111,6 +111,8 @@ static code_result_t switch_code(bool on, const char *pattern, const char *funct
   return result;
 }
 
+bool code_was_patched(void) { return all.any || entry_exists(); }
+
 code_result_t code_switch(bool on, const char *pattern, const char *functions) {
   return switch_code(on, pattern, functions, false);
 }
@@ -149,9 +151,10 @@ static void on_images_loaded(void *context) {
 
 /* Patches images that are loaded while calls are traced. If imports are hooked, their filter
  * reports new images; and this may run inside the loader's malloc, too late to add that filter. */
+static hook_filter_t images;
+static bool watched;
+
 static void watch_images(void) {
-  static hook_filter_t images;
-  static bool watched;
   if (watched || imports_are_followed()) return;
   images.on_images = on_images_loaded;
   watched = hook_filter_watch(&images);
@@ -175,6 +178,7 @@ static void start(shm_control_t *control) {
 }
 
 static void hook(shm_control_t *control) {
+  functions_begin(control->trace_pattern);
   (void)imports_start(on_images_loaded);
   hooked = true;
   reconfigure(control);
@@ -186,8 +190,21 @@ static void restart(shm_control_t *control) {
   reconfigure(control);
 }
 
+/* The recorder has ended tracing, so no call begins any more. */
+static void leave_program(shm_control_t *control) {
+  (void)control;
+  if (!hooked) return;
+  hooked = false;
+  if (watched) (void)hook_filter_unwatch(&images);
+  watched = false;
+  imports_stop();
+  (void)switch_code(false, "", "", false);
+  store_release(&followed, 0u);
+}
+
 HIDDEN const sensor_t sensor_trace = {.start = start,
                                       .hook = hook,
                                       .reconfigure = reconfigure,
                                       .fork = trace_fork,
-                                      .restart = restart};
+                                      .restart = restart,
+                                      .leave = leave_program};

@@ -20,8 +20,9 @@ typedef struct choice {
   code_result_t *result;
 } choice_t;
 
-/* Images that were patched, or that no pattern selects: a bit each. */
-static uint8_t seen[IMAGE_ID_MAX / 8 + 1];
+/* Images that were patched; and those whose patched functions this recording has counted: a bit
+ * each. */
+static uint8_t seen[IMAGE_ID_MAX / 8 + 1], counted[IMAGE_ID_MAX / 8 + 1];
 
 /* Writes "+0x1a2b". */
 static void name_offset(uint64_t offset, char *out) {
@@ -62,15 +63,18 @@ bool code_may_be_patched(const image_entry_t *e) {
 
 static bool patch_image(image_entry_t *e, void *context) {
   const choice_t *choice = context;
-  uint8_t *byte = &seen[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
+  uint8_t *byte = &seen[e->id / 8], *count = &counted[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
   entry_request_t request = {.owner = ENTRY_OF_TRACER, .wants = wants, .context = context};
   if (!code_may_be_patched(e) || !imports_select_image(choice->pattern, e)) return true;
   bool is_safe = choice->is_new || entry_is_alone();
   if (*byte & bit) {
     choice->result->unmoved[MOVE_THREADS] += entry_patch_again(e, ENTRY_OF_TRACER, is_safe);
+    if (!(*count & bit)) choice->result->moved += entry_count(e, ENTRY_OF_TRACER);
+    *count |= bit;
     return true;
   }
   *byte |= bit;
+  *count |= bit;
   entry_patch(e, is_safe, &request);
   choice->result->moved += request.patched;
   for (uint32_t i = 0; i < MOVE_FAULT_COUNT; i++)
@@ -84,3 +88,13 @@ void functions_patch(const char *pattern, bool is_new, code_result_t *result) {
 }
 
 void functions_unpatch(void) { entry_suspend(ENTRY_OF_TRACER); }
+
+/* The stubs of an equal pattern are used again, so that they do not grow with the recordings. */
+void functions_begin(const char *pattern) {
+  static char last[sizeof((shm_control_t *)0)->trace_pattern];
+  memset(counted, 0, sizeof counted);
+  if (text_equal(last, pattern)) return;
+  if (last[0]) (void)entry_restore(ENTRY_OF_TRACER);
+  memset(seen, 0, sizeof seen);
+  (void)text_append(last, pattern);
+}

@@ -40,12 +40,15 @@ typedef struct work {
   int exchange_fd;
   pid_t reaped_as;
   int done; /* an event descriptor */
+  /* of a load */
+  uint64_t start, size;
 } work_t;
 
 static bool load(attach_t *attach, work_t *w) {
   problem_t problem;
   bool is_new;
   if (!attach_load(attach, w->agent, &is_new, w->problem)) return false;
+  (void)attach_image(attach, &w->start, &w->size);
   if (attach_run(attach, ATTACH_START, w->settings, START_LIMIT_MS, w->problem)) return true;
   /* Another recorder may use one that was there. */
   if (is_new && !attach_unload(attach, LEAVE_MS, &problem)) message_note("%s", problem.text);
@@ -55,7 +58,8 @@ static bool load(attach_t *attach, work_t *w) {
 static bool unload(attach_t *attach, work_t *w) {
   w->is_stopped = attach_find(attach, w->agent, w->problem) &&
                   attach_run(attach, ATTACH_STOP, NULL, STOP_LIMIT_MS, w->problem);
-  return w->is_stopped && attach_unload(attach, LEAVE_MS, w->problem);
+  return w->is_stopped && !attach_must_stay(attach, w->problem) &&
+         attach_unload(attach, LEAVE_MS, w->problem);
 }
 
 static bool copy(attach_t *attach, work_t *w) {
@@ -102,7 +106,10 @@ static bool run(control_t *control, work_t *w) {
 bool attached_load(control_t *control, const char *settings, problem_t *problem) {
   if (dormant_is_in(control->pid)) return dormant_wake(control, settings, problem);
   work_t w = {.pid = control->pid, .step = load, .settings = settings, .problem = problem};
-  return run(control, &w);
+  bool good = run(control, &w);
+  control->agent_start = w.start;
+  control->agent_size = w.size;
+  return good;
 }
 
 attached_left_t attached_unload(control_t *control, problem_t *problem) {
@@ -154,6 +161,7 @@ void attached_end(control_t *control) {
   attached_left_t left = ATTACHED_WORKS;
   if (!control->is_attached) return;
   (void)recording_set_mode(control->recording, 0, 0);
+  recording_set_tracing(control->recording, false);
   for (int i = 0; i < END_TRIES && left == ATTACHED_WORKS && kill(control->pid, 0) == 0; i++) {
     if (i) usleep(END_AGAIN_US);
     left = attached_unload(control, &problem);

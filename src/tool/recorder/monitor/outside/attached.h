@@ -13,7 +13,7 @@
 #include "target/target.h"
 
 /* The sensors that need the agent. The others work from outside. */
-#define ATTACHED_MODES (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_AUDIT)
+#define ATTACHED_MODES (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_AUDIT | RECORD_CALLS)
 
 /* Loads the agent into the process of CONTROL with SETTINGS, or wakes a dormant one (dormant.h).
  * False with PROBLEM. */
