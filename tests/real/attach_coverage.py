@@ -97,6 +97,11 @@ def _traced(pid):
                for path in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
+def _end_well(program):
+    status = program.end()
+    assert status == 0, f"status {status}; 3: a wait of the program had another result"
+
+
 def calls_of_hooks_and_below_them_are_told_apart(folder):
     with Program(compile_program(WAITS)) as program:
         program.work()
@@ -115,7 +120,7 @@ def calls_of_hooks_and_below_them_are_told_apart(folder):
                 rows[row["class"]] += row["calls"] * ("/dev/null" in row["arguments"])
             assert (rows["hooked"], rows["below"], rows["unexplained"]) == (500, 150, 0), coverage
             program.work()
-        assert program.end() == 0, "a wait of the program had another result"
+        _end_well(program)
 
 
 def a_killed_recorder_ends_the_tracing(folder):
@@ -130,13 +135,13 @@ def a_killed_recorder_ends_the_tracing(folder):
         with Attached(program, "--audit=files") as attached:
             program.work()
             assert sum(row["calls"] for row in attached.end("audit", sleeps=True)["findings"]) == 500
-        assert program.end() == 0
+        _end_well(program)
 
 
 def a_program_that_ends_while_it_is_traced(folder):
     with Program(compile_program(WAITS)) as program, Attached(program, "--audit=files", "--coverage") as attached:
         program.work()
-        assert program.end() == 0
+        _end_well(program)
         _, said = attached.recorder.communicate(timeout=TIMEOUT_SECONDS)
         assert attached.recorder.returncode == 0 and "killed" not in said, said
         coverage = report(attached.path, "audit")["audit"]["coverage"]

@@ -259,8 +259,8 @@ static void start(void) {
     store_release(&own->pid, (uint32_t)os_pid());
     find_agent_path();
     calls = &board->calls;
-    asleep.seen = load_acquire(calls);
   }
+  asleep.seen = load_acquire(calls); /* without memory of its own it must never look again */
   store_release(&asleep.calls, calls);
 }
 

@@ -5,7 +5,8 @@
  * counted, nor those of other programs.
  *
  * With AGENT in the environment, the calls are those of sonde's agent, in the programs that the
- * command starts: the call's instruction is in its library.
+ * command starts: the call's instruction is in its library, or, if AGENT is "woken", in that of the
+ * dormant agent or in the memory without a file to which this one loads the agent.
  *
  * usage: inject CLASS N LOG COMMAND…
  * LOG gets the number of calls of the class, the one that failed, and processes that are left over.
@@ -59,7 +60,7 @@ static const class_t *wanted;
 static unsigned long count, nth;
 static bool kills_all;  /* the command would have killed every process */
 static bool is_running; /* the command, not this program's child before it */
-static bool of_agent;   /* the agent's calls are counted, not those of the command */
+static const char *agent; /* its calls are counted, not those of the command; NULL: the command's */
 static char program[PATH_MAX], told[LINE_MAX_BYTES];
 
 static void die(const char *what) {
@@ -105,9 +106,17 @@ static bool is_of(const char *image, pid_t tid, uint64_t pc) {
   return find_mapping(tid, pc, line, sizeof line) && strstr(line, image);
 }
 
+static bool has_no_file(pid_t tid, uint64_t pc) {
+  char line[LINE_MAX_BYTES];
+  return find_mapping(tid, pc, line, sizeof line) && strstr(line, " 00:00 0 ") &&
+         !strchr(line, '[');
+}
+
 /* Whether the code at PC is that whose calls may fail. */
 static bool is_tried(pid_t tid, uint64_t pc) {
-  return of_agent ? is_of("/libsonde-agent.so", tid, pc) : !is_of("/ld-", tid, pc);
+  if (!agent) return !is_of("/ld-", tid, pc);
+  if (strcmp(agent, "woken") != 0) return is_of("/libsonde-agent.so", tid, pc);
+  return is_of("/libsonde-dormant.so", tid, pc) || has_no_file(tid, pc);
 }
 
 /* Waits alone: a wake that fails leaves the waiter asleep for ever, and no kernel does that. */
@@ -182,7 +191,7 @@ static void on_stop(task_t *task, int status) {
   if (sent == (SIGTRAP | 0x80)) {
     on_system_call(task);
     go_on(task->tid, 0);
-  } else if (event == PTRACE_EVENT_EXEC && !is_own(task->tid) && !of_agent) {
+  } else if (event == PTRACE_EVENT_EXEC && !is_own(task->tid) && !agent) {
     (void)ptrace(PTRACE_DETACH, task->tid, NULL, NULL);
     task->tid = 0;
   } else if (event == PTRACE_EVENT_EXEC) {
@@ -236,7 +245,7 @@ int main(int argc, char **argv) {
     if (strcmp(classes[i].name, argv[1]) == 0) wanted = &classes[i];
   if (!wanted || !realpath(argv[4], program)) die("usage: inject CLASS N LOG COMMAND…");
   nth = strtoul(argv[2], NULL, 10);
-  of_agent = getenv("AGENT") != NULL;
+  agent = getenv("AGENT");
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int ready[2];
   if (pipe2(ready, 0) != 0) die("pipe");
