@@ -154,6 +154,10 @@ PROGRAMS = [
     dict(name="rsync", command="rsync -a words copy/ && md5sum < copy/words && rm -r copy", packages="rsync", prepare=words(200000)),
     dict(name="jq", command="jq -n '[range(200000) | {a: (. % 100), b: tostring}] | group_by(.a) | map(length) | add'", packages="jq"),
     dict(name="openssl", command="for i in 1 2 3 4 5 6; do openssl dgst -sha256 words; done; openssl genrsa 2048 2>/dev/null | openssl rsa -check -noout", packages="openssl", prepare=words(300000)),
+    dict(name="ssh-keygen", command="rm -f key key.pub; ssh-keygen -q -t rsa -b 3072 -N '' -f key && ssh-keygen -y -f key | cut -c1-7", packages="openssh-client"),
+    dict(name="cmake", command=["cmake", "-P", "primes.cmake"], packages="cmake",
+         prepare="cat > primes.cmake <<'END'\nforeach(n RANGE 2 900)\n  foreach(d RANGE 2 ${n})\n    math(EXPR r \"${n} % ${d}\")\n    if(r EQUAL 0)\n      break()\n    endif()\n  endforeach()\n"
+                 "  if(d EQUAL n)\n    list(APPEND found ${n})\n  endif()\nendforeach()\nmessage(\"${found}\")\nEND\n"),
     dict(name="curl", command=["curl", "-s", "-o", "/dev/null", "-w", "%{size_download}\n", "file:///usr/bin/python3"], packages="curl"),
     dict(name="convert", command="convert -size 900x900 plasma:red-blue -seed 7 -blur 0x8 -resize 50% -format '%w %h\\n' info:", packages="imagemagick"),
     dict(name="ffmpeg", command="ffmpeg -v error -f lavfi -i testsrc=duration=4:size=640x360:rate=25 -c:v libx264 -threads 2 -f null - && echo done", packages="ffmpeg"),
