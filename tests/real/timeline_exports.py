@@ -135,6 +135,36 @@ def usage_counters(usage):
     return found
 
 
+def firefox_locks():
+    """A wait for a lock is a marker with the lock's name and the thread that held it, and the stack of the wait."""
+    path, file = fresh(), fresh(".firefox")
+    record([compile_c("""
+        #include <pthread.h>
+        #include <unistd.h>
+        pthread_mutex_t door = PTHREAD_MUTEX_INITIALIZER;
+        void *holder(void *unused) {
+          pthread_setname_np(pthread_self(), "holder");
+          pthread_mutex_lock(&door);
+          usleep(1500000);
+          pthread_mutex_unlock(&door);
+          return unused;
+        }
+        int main() {
+          pthread_t thread;
+          pthread_create(&thread, 0, holder, 0);
+          usleep(300000);
+          pthread_mutex_lock(&door);
+          pthread_join(thread, 0);
+        }""", "-g", "-pthread")], "--wall", path=path)
+    sonde("export", "--as", "firefox", path, "-o", file)
+    with gzip.open(file) as opened:
+        threads = {thread["name"]: thread for thread in json.load(opened)["threads"]}
+    main = next(thread for thread in threads.values() if thread["isMainThread"])
+    locks = [data for data, name in zip(main["markers"]["data"], main["markers"]["name"]) if main["stringArray"][name] == "lock"]
+    check({data["details"] for data in locks} == {f"door, held by holder {threads['holder']['tid']}"}, locks)
+    check(all("cause" in data for data in locks), locks)
+
+
 def firefox_importer():
     """The viewer's own importer finds the samples of each function, the bytes that are live at the end, and the peak."""
     importer = os.path.join(SOURCE, "page", "node_modules", "@firefox-devtools", "profiler-cli", "dist", "profiler-cli.js")
@@ -181,6 +211,8 @@ def firefox_importer():
         totals[function["function"]] += function["total"]
     check(samples == totals, samples - totals or totals - samples)
     check(live == told["malloc"]["live"]["bytes"], (live, told["malloc"]["live"]))
+    names = {"live heap"} | set(usage_counters(told["usage"]))
+    check({counter["label"] for counter in counters} == names, counters)
     # The importer shows the peak less the least value.
     least = min(itertools.accumulate(profile["counters"][0]["samples"]["count"]))
     check(heap + least == told["malloc"]["peak"]["bytes"], (heap, least, told["malloc"]["peak"]))
@@ -491,4 +523,4 @@ def refusals():
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, firefox_importer, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, massif, chrome_trace, stalls, tables, refusals])
+run_cases([firefox, firefox_locks, firefox_importer, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, massif, chrome_trace, stalls, tables, refusals])

@@ -5,7 +5,6 @@
  */
 #include "report/exports/page/data.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 #include "base/terminal.h"
@@ -187,16 +186,10 @@ static int64_t place_what(writer_t *w, const void *events, size_t i) {
   return page_text(&w->names, place_at(events, i)->what);
 }
 
-/* The lock's name, the variable at the address of the futex if it has a name, else the address. */
 static int64_t place_futex(writer_t *w, const void *events, size_t i) {
-  char text[256] = "";
-  const page_place_t *place = place_at(events, i);
-  uint64_t address = place->address;
-  if (place->is_mutex && *place->what)
-    snprintf(text, sizeof text, "%s", place->what);
-  else if (address && !frame_names_variable(w->source->report->names, address, text, sizeof text))
-    snprintf(text, sizeof text, "0x%" PRIx64, address);
-  return page_text(&w->names, text);
+  char text[256];
+  return page_text(&w->names, page_place_futex(place_at(events, i), w->source->report->names, text,
+                                               sizeof text));
 }
 
 static int64_t place_owner(writer_t *w, const void *events, size_t i) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "report/exports/page/events.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/samples.h"
@@ -48,6 +50,15 @@ static uint32_t place_of(page_events_t *e, page_place_t place) {
   if (!item) return 0;
   *item = place;
   return *slot = (uint32_t)e->places.count;
+}
+
+char *page_place_futex(const page_place_t *place, frame_names_t *names, char *out, size_t size) {
+  *out = 0;
+  if (place->is_mutex && *place->what)
+    snprintf(out, size, "%s", place->what);
+  else if (place->address && !frame_names_variable(names, place->address, out, size))
+    snprintf(out, size, "0x%" PRIx64, place->address);
+  return out;
 }
 
 /* ---- events ------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include "analysis/audit/audit.h"
 #include "analysis/texts.h"
 #include "report/exports/page/rows.h"
+#include "report/frame_names.h"
 
 /* What a thread waited for, and where. */
 typedef struct page_place {
@@ -18,6 +19,10 @@ typedef struct page_place {
   uint64_t address; /* of the futex; 0: none */
   bool is_mutex;
 } page_place_t;
+
+/* Writes the name of the lock, or of the variable at the address of the futex, to OUT; the address
+ * if it has none, "" without one. Returns OUT. */
+char *page_place_futex(const page_place_t *place, frame_names_t *names, char *out, size_t size);
 
 /* A marker or an audited call. */
 typedef struct page_mark {

@@ -21,23 +21,13 @@ static void put_length(writer_t *w, size_t count) {
 
 /* ---- threads ------------------------------------------------------------------------------ */
 
-static bool is_earlier(const record_thread_t *threads, size_t i) {
-  for (size_t k = 0; k < i; k++)
-    if (threads[k].tid == threads[i].tid) return true;
-  return false;
-}
-
 static void put_threads(writer_t *w) {
-  size_t count;
-  const record_thread_t *threads = reader_threads(w->source->report->reader, &count);
   uint32_t pid = reader_header(w->source->report->reader)->pid;
-  bool first = true;
   page_put(w->out, "\"threads\":[");
-  for (size_t i = 0; i < count; i++) {
-    if (!threads[i].tid || is_earlier(threads, i)) continue;
-    if (!first) page_put(w->out, ",");
-    firefox_put_thread(w, threads[i].tid, threads[i].name, threads[i].tid == pid);
-    first = false;
+  for (size_t i = 0; i < w->threads.count; i++) {
+    const page_thread_t *t = &w->threads.items[i];
+    if (i) page_put(w->out, ",");
+    firefox_put_thread(w, t->tid, t->name, t->tid == pid);
   }
   page_put(w->out, "]");
 }
@@ -55,6 +45,20 @@ static void begin_counter(writer_t *w, const char *category, const char *name,
   page_put(w->out, "\",\"pid\":\"");
   page_put_number(w->out, reader_header(w->source->report->reader)->pid);
   page_put(w->out, "\",\"mainThreadIndex\":0,\"samples\":{\"time\":[");
+}
+
+/* Ends a counter. Without this, the viewer calls each counter of memory "Memory", and shows how
+ * fast a level changes. */
+static void put_display(writer_t *w, const char *name, bool is_level, bool is_memory,
+                        const char *color) {
+  page_put(w->out, ",\"display\":{\"graphType\":\"");
+  page_put(w->out, is_level ? "line-accumulated" : "line-rate");
+  page_put(w->out, is_memory ? "\",\"unit\":\"bytes\"" : "\",\"unit\":\"\"");
+  page_put(w->out, ",\"color\":\"");
+  page_put(w->out, color);
+  page_put(w->out, "\",\"markerSchemaLocation\":null,\"sortWeight\":50,\"label\":\"");
+  page_put(w->out, name);
+  page_put(w->out, "\"}}");
 }
 
 /* The format has changes, not values. */
@@ -77,7 +81,7 @@ static void put_heap(writer_t *w) {
   }
   page_put(w->out, "],");
   put_length(w, count);
-  page_put(w->out, "}");
+  put_display(w, "live heap", true, true, "blue");
 }
 
 /* The readings of C: pairs of a time and a value. NULL: unknown, or always 0. */
@@ -112,12 +116,8 @@ static void put_usage(writer_t *w, const usage_counter_t *c, json_object *points
   }
   page_put(w->out, "],");
   put_length(w, count);
-  /* Without it, the viewer shows how fast a counter grows, which is right for faults alone. */
-  if (c->field == USAGE_DESCRIPTORS)
-    page_put(w->out, ",\"display\":{\"graphType\":\"line-accumulated\",\"unit\":\"\","
-                     "\"color\":\"grey\",\"markerSchemaLocation\":null,\"sortWeight\":50,"
-                     "\"label\":\"open descriptors\"}");
-  page_put(w->out, "}");
+  bool is_sum = c->field == USAGE_MINOR_FAULTS || c->field == USAGE_MAJOR_FAULTS;
+  put_display(w, c->name, !is_sum, is_memory, is_memory ? "orange" : "grey");
 }
 
 static void put_counters(writer_t *w) {
@@ -220,16 +220,18 @@ int firefox_write(const page_source_t *source, uint64_t sample_ns, FILE *out) {
   w.out = stream;
   page_names_start(&w.names);
   add_all(&w);
-  bool good = firefox_libs_find(&w.images, &w.names) && make(&w.nodes, w.names.nodes.count) &&
-              make(&w.frames, w.names.frames.count) && make(&w.functions, w.names.frames.count) &&
-              make(&w.libs, w.images.images.count) && make(&w.texts, w.names.texts.count) &&
-              !w.names.failed && (w.function_of = page_functions(&w.names));
+  bool good = page_threads_find(&w.threads, source) && firefox_libs_find(&w.images, &w.names) &&
+              make(&w.nodes, w.names.nodes.count) && make(&w.frames, w.names.frames.count) &&
+              make(&w.functions, w.names.frames.count) && make(&w.libs, w.images.images.count) &&
+              make(&w.texts, w.names.texts.count) && !w.names.failed &&
+              (w.function_of = page_functions(&w.names));
   if (good) write_profile(&w);
   good = page_stream_end(stream) && good && !w.failed && !w.names.failed;
   subset_t *const all[] = {&w.nodes, &w.frames, &w.functions, &w.libs, &w.texts};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     release(all[i]);
   firefox_libs_free(&w.images);
+  page_threads_free(&w.threads);
   free(w.function_of);
   page_names_free(&w.names);
   free(stream);

@@ -5,6 +5,7 @@
  */
 #include "report/exports/page/firefox_writer.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 typedef firefox_writer_t writer_t;
@@ -362,6 +363,7 @@ typedef struct marker {
   uint64_t ns, end_ns; /* end_ns 0: a moment */
   const char *name, *type;
   const char *details;
+  const page_place_t *place; /* of a wait */
   uint32_t stack;
   bool has_stack;
 } marker_t;
@@ -392,7 +394,7 @@ static void add_waits(writer_t *w, markers_t *m) {
                                   : *p->call  ? p->call
                                               : BLOCKED_NAME,
                           .type = "wait",
-                          .details = p->what,
+                          .place = p,
                           .stack = p->stack,
                           .has_stack = p->stack != 0});
   }
@@ -425,11 +427,27 @@ static void add_marks(writer_t *w, markers_t *m, const page_marks_t *marks, cons
   }
 }
 
+/* Of a wait: "queue, held by worker 42". */
+static void put_details(writer_t *w, const marker_t *m) {
+  char futex[256], text[512];
+  const page_place_t *p = m->place;
+  if (!p) {
+    page_put_json(w->out, m->details);
+    return;
+  }
+  page_place_futex(p, w->source->report->names, futex, sizeof futex);
+  int used = snprintf(text, sizeof text, "%.250s", *p->what ? p->what : futex);
+  if (p->is_mutex && p->owner)
+    snprintf(text + used, sizeof text - (size_t)used, "%sheld by %.100s %" PRIu32, used ? ", " : "",
+             page_threads_name(&w->threads, p->owner), p->owner);
+  page_put_json(w->out, text);
+}
+
 static void put_marker_data(writer_t *w, const marker_t *m) {
   page_put(w->out, "{\"type\":\"");
   page_put(w->out, m->type);
   page_put(w->out, "\",\"details\":");
-  page_put_json(w->out, m->details);
+  put_details(w, m);
   if (m->has_stack) {
     page_put(w->out, ",\"cause\":{\"time\":");
     page_put_ms(w->out, m->ns);

@@ -8,6 +8,7 @@
 
 #include "report/exports/page/data.h"
 #include "report/exports/page/firefox_libs.h"
+#include "report/exports/page/threads.h"
 
 #define LOCK_NAME    "lock"
 #define BLOCKED_NAME "blocked"
@@ -25,6 +26,7 @@ typedef struct firefox_writer {
   page_stream_t *out;
   subset_t nodes, frames, functions, libs, texts;
   firefox_libs_t images;
+  page_threads_t threads;
   uint32_t *function_of; /* by frame: the first frame with the same function */
   uint64_t sample_ns;    /* CPU time that a sample represents */
   uint32_t tid;          /* of the thread that is written */

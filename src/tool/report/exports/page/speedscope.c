@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "report/exports/page/threads.h"
 #include "report/json.h"
 #include "sonde/status.h"
 
@@ -21,6 +22,7 @@ typedef struct sample {
 typedef struct writer {
   const page_source_t *source;
   page_names_t names;
+  page_threads_t threads;
   uint32_t *function_of; /* by frame: the frame that stands for its function */
   uint64_t sample_ns;
   ARRAY(sample_t) samples; /* of the series that is written */
@@ -197,14 +199,9 @@ static void put_profile(writer_t *w, const char *name, const char *unit, const s
   fputs("]}", w->out);
 }
 
-/* "worker 42, blocked". A thread may have several names, of which the first one counts. */
+/* "worker 42, blocked". */
 static void name_of(const writer_t *w, uint32_t tid, const char *label, char *out, size_t size) {
-  size_t count;
-  const record_thread_t *threads = reader_threads(w->source->report->reader, &count);
-  const char *name = "";
-  for (size_t i = 0; i < count && !*name; i++)
-    if (threads[i].tid == tid) name = threads[i].name;
-  snprintf(out, size, "%.80s %" PRIu32 "%s", *name ? name : "thread", tid, label);
+  snprintf(out, size, "%.80s %" PRIu32 "%s", page_threads_name(&w->threads, tid), tid, label);
 }
 
 static void put_series(writer_t *w, series_t s) {
@@ -258,7 +255,8 @@ int speedscope_write(const page_source_t *source, uint64_t sample_ns, FILE *out)
   put_frames(&w);
   fputs("]},\"profiles\":[", out);
   w.function_of = page_functions(&w.names);
-  if (w.function_of) {
+  w.failed = !page_threads_find(&w.threads, source);
+  if (w.function_of && !w.failed) {
     for (series_t s = SERIES_CPU; s < SERIES_COUNT; s++)
       put_series(&w, s);
     put_peak(&w);
@@ -266,6 +264,7 @@ int speedscope_write(const page_source_t *source, uint64_t sample_ns, FILE *out)
   fputs("]}\n", out);
   bool failed = w.failed || w.names.failed || !w.function_of;
   free(w.function_of);
+  page_threads_free(&w.threads);
   free(w.samples.items);
   page_names_free(&w.names);
   return failed ? SONDE_ENOMEM : 0;
