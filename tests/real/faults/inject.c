@@ -58,8 +58,8 @@ typedef struct task {
 static task_t tasks[TASKS_MAX];
 static const class_t *wanted;
 static unsigned long count, nth;
-static bool kills_all;  /* the command would have killed every process */
-static bool is_running; /* the command, not this program's child before it */
+static bool kills_all;    /* the command would have killed every process */
+static bool is_running;   /* the command, not this program's child before it */
 static const char *agent; /* its calls are counted, not those of the command; NULL: the command's */
 static char program[PATH_MAX], told[LINE_MAX_BYTES];
 
