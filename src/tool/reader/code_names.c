@@ -35,9 +35,10 @@ typedef struct stack_then {
   uint32_t stack, epoch, id;
 } stack_then_t;
 
-/* A node that was added. */
+/* A node that was added, and the first recorded one that it stands for. Their ids are consecutive.
+ */
 typedef struct added {
-  uint32_t parent, frame, id;
+  uint32_t parent, frame, id, recorded;
 } added_t;
 
 typedef struct code_times {
@@ -267,7 +268,8 @@ static void keep_stack(code_times_t *t, uint32_t stack, uint32_t epoch, uint32_t
   *slot = (uint32_t)t->stacks.count;
 }
 
-static uint32_t make_node(reader_t *r, code_times_t *t, uint32_t parent, uint32_t frame) {
+static uint32_t make_node(reader_t *r, code_times_t *t, uint32_t parent, uint32_t frame,
+                          uint32_t recorded) {
   uint32_t *slot;
   if (!hash_reserve(&t->by_parent, t->added.count, hash_of_added, t)) return 0;
   HASH_FIND(&t->by_parent, hash_pair(parent, frame), slot) {
@@ -277,7 +279,7 @@ static uint32_t make_node(reader_t *r, code_times_t *t, uint32_t parent, uint32_
   uint32_t id = reader_add_node(r, parent, frame);
   added_t *item = id ? ARRAY_ADD(t->added) : NULL;
   if (!item) return 0;
-  *item = (added_t){parent, frame, id};
+  *item = (added_t){parent, frame, id, recorded};
   *slot = (uint32_t)t->added.count;
   return id;
 }
@@ -335,7 +337,7 @@ static void add_stack(reader_t *r, code_times_t *t, uint32_t stack, uint32_t epo
   while (depth > 0) {
     const record_node_t n = *reader_node(r, t->chain[--depth]);
     uint32_t frame = frame_then(r, t, n.frame, epoch);
-    outer = outer == n.parent && frame == n.frame ? n.id : make_node(r, t, outer, frame);
+    outer = outer == n.parent && frame == n.frame ? n.id : make_node(r, t, outer, frame, n.id);
     if (!outer || !frame) {
       t->failed = true;
       return;
@@ -348,6 +350,13 @@ uint32_t reader_stack_then(const reader_t *r, uint32_t stack, uint64_t time) {
   const code_times_t *t = r->code_times;
   uint32_t known = known_stack(t, stack, epoch_of(t, time));
   return known ? known : stack;
+}
+
+uint32_t reader_stack_before(const reader_t *r, uint32_t stack) {
+  const code_times_t *t = r->code_times;
+  size_t place = t->added.count ? stack - t->added.items[0].id : 0;
+  bool is_added = place < t->added.count && t->added.items[place].id == stack;
+  return is_added ? t->added.items[place].recorded : stack;
 }
 
 /* The first pass. What it finds damaged is counted by the second one. */

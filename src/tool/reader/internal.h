@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/pool.h"
 #include "hook/move.h"
 #include "reader/reader.h"
 
@@ -23,6 +24,34 @@ typedef struct chunk_place {
   uint8_t type;
   uint8_t from_shm;
 } chunk_place_t;
+
+/* How far a stream was read: EVENTS of its chunk SEQUENCE, and all chunks before. */
+typedef struct stream_place {
+  uint32_t stream, sequence;
+  uint64_t events;
+} stream_place_t;
+
+/* The functions of a frame that were looked up. */
+typedef struct named_frame {
+  uint32_t frame, count;
+  const record_function_t *functions;
+} named_frame_t;
+
+struct resume {
+  /* 0: the last one, and none has been read */
+  uint16_t program;
+  /* a part was read, so the program exists */
+  bool has_begun;
+  /* by stream */
+  ARRAY(stream_place_t) streams;
+  /* Of a file without a ring: all its chunks before this offset are known; 0: none. Those that are
+   * needed again are its tables, and the events that were not read. */
+  uint64_t known_until;
+  ARRAY(chunk_place_t) known;
+  ARRAY(named_frame_t) named;
+  hash_index_t named_ids;
+  pool_t names;
+};
 
 typedef struct frame_text {
   uint32_t frame;
@@ -87,13 +116,29 @@ struct reader {
   text_block_t *texts;
   /* the program that is read; before its chunks are selected: the requested one, or 0 */
   uint16_t exec_index;
-  /* the last program that has chunks */
-  uint16_t programs;
+  /* the last program that has chunks; the first one after the requested one */
+  uint16_t programs, next_program;
   /* the latest time of a chunk, in ticks */
   uint64_t last_time;
   /* of an unfinished recording: its recorder has ended */
   bool abandoned;
+  /* NULL: all events are read */
+  const struct resume *resume;
+  /* with `resume`: where a chunk is missing or incomplete first, and how far the last merge came */
+  uint64_t solid_until;
+  ARRAY(stream_place_t) reached;
 };
+
+/* How far STREAM was read before; NULL: not at all. */
+const stream_place_t *reader_resumed(const reader_t *reader, uint32_t stream);
+
+/* Notes how far a merge came. False: out of memory. */
+bool reader_note_reached(reader_t *reader, const stream_place_t *place);
+
+/* Opens the recording PATH in READER, from reader_new, which it closes on failure. */
+int reader_open_path(reader_t **out, reader_t *reader, const char *path, char *error,
+                     size_t error_size);
+reader_t *reader_new(void);
 
 /* Reads SIZE bytes at OFFSET of the file, or of its shared buffers. Returns the count, which is
  * smaller at the end. */
@@ -138,5 +183,8 @@ void reader_free_code(reader_t *reader);
 
 /* The stack that STACK was at TIME, with the names of that time. Only if `code_times` is set. */
 uint32_t reader_stack_then(const reader_t *reader, uint32_t stack, uint64_t time);
+
+/* The stack that has become STACK. Only if `code_times` is set. */
+uint32_t reader_stack_before(const reader_t *reader, uint32_t stack);
 
 #endif

@@ -30,6 +30,10 @@ typedef struct decoder {
   uint32_t stack, stream;
   uint8_t address_shift;
   chunk_buffer_t buffer;
+  /* events of the chunk that are decoded, and those of the place where reading resumes */
+  uint64_t decoded, read_before;
+  /* the last events that were decoded had been read before; more may follow in the chunk */
+  bool has_skipped;
   /* of events: the next one, and the end */
   uint32_t first, behind;
   record_event_t events[AHEAD];
@@ -41,6 +45,8 @@ typedef struct cursor {
   uint64_t key;
   /* ticks by which its next event was deferred */
   uint32_t deferred;
+  /* the sequence number of its chunk */
+  uint32_t sequence;
   /* NULL before its first chunk is opened */
   decoder_t *decoder;
   /* in reader->chunks */
@@ -58,6 +64,12 @@ struct merge {
 
 /* ---- one stream --------------------------------------------------------------------------- */
 
+/* The events of the chunk that an earlier reader has read. */
+static uint64_t resumed_events(const reader_t *r, uint32_t stream, uint32_t sequence) {
+  const stream_place_t *place = reader_resumed(r, stream);
+  return place && place->sequence == sequence ? place->events : 0;
+}
+
 static bool open_next_chunk(merge_t *m, cursor_t *c) {
   reader_t *r = m->reader;
   decoder_t *d = c->decoder;
@@ -69,6 +81,9 @@ static bool open_next_chunk(merge_t *m, cursor_t *c) {
     d->stream = place->stream;
     if (!reader_place(r, place, &d->buffer)) d->buffer.size = d->buffer.at = 0;
   }
+  c->sequence = h.sequence;
+  d->decoded = 0;
+  d->read_before = resumed_events(r, d->stream, h.sequence);
   d->p = d->start;
   d->time = h.base_time;
   d->address = h.base_address;
@@ -186,6 +201,15 @@ static inline bool decode(merge_t *m, decoder_t *d) {
   return true;
 }
 
+/* ADDED events were decoded. A chunk begins with an empty buffer, so these are the next ones. If
+ * there are none, the chunk has fewer than before. */
+static void skip_read(decoder_t *d, uint32_t added) {
+  uint32_t skipped = d->read_before < added ? (uint32_t)d->read_before : added;
+  d->read_before = added ? d->read_before - skipped : 0;
+  d->has_skipped = skipped > 0;
+  d->first += skipped;
+}
+
 /* Decodes events of the current chunk until the buffer is full. */
 static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
   uint32_t left = d->behind - d->first;
@@ -194,6 +218,9 @@ static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
   d->behind = left;
   while (d->behind < AHEAD - 1 && decode(m, d)) {
   }
+  uint32_t added = d->behind - left;
+  d->decoded += added;
+  if (__builtin_expect(d->read_before != 0 || d->has_skipped, 0)) skip_read(d, added);
 }
 
 static bool start_stream(cursor_t *c) {
@@ -201,6 +228,14 @@ static bool start_stream(cursor_t *c) {
   if (!c->decoder) return false; /* out of memory: its events are counted as missing */
   memset(c->decoder, 0, offsetof(decoder_t, events));
   return true;
+}
+
+/* A chunk that cannot be read may be one whose writing goes on, so it does not count. */
+static void note_reached(merge_t *m, const cursor_t *c) {
+  const decoder_t *d = c->decoder;
+  if (!m->reader->resume || !d || !d->start) return;
+  const stream_place_t place = {d->stream, c->sequence, d->decoded};
+  if (!reader_note_reached(m->reader, &place)) m->reader->damage.missing_chunks++;
 }
 
 static void end_stream(cursor_t *c) {
@@ -219,7 +254,7 @@ static inline bool refill(merge_t *m, cursor_t *c) {
   decoder_t *d = c->decoder;
   if (d->behind - d->first <= LOOKAHEAD) decode_ahead(m, d);
   while (__builtin_expect(d->first == d->behind, 0)) {
-    if (!open_next_chunk(m, c)) return false;
+    if (!d->has_skipped && !d->read_before && !open_next_chunk(m, c)) return false;
     decode_ahead(m, d);
   }
   c->deferred = 0;
@@ -243,6 +278,7 @@ static void sift_down(merge_t *m, size_t i) {
 }
 
 static void drop_top(merge_t *m) {
+  note_reached(m, m->heap[0]);
   end_stream(m->heap[0]);
   m->heap[0] = m->heap[--m->count];
   if (m->count) sift_down(m, 0);
@@ -326,6 +362,7 @@ merge_t *merge_open(reader_t *r) {
   merge_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->reader = r;
+  r->reached.count = 0;
   m->heap = calloc(r->chunks.count + 1, sizeof *m->heap);
   bool good = m->heap != NULL;
   for (size_t i = 0; good && i < r->chunks.count;) {

@@ -19,6 +19,7 @@
 #include "reader/calls.h"
 #include "reader/internal.h"
 #include "reader/packed.h"
+#include "reader/resume.h"
 #include "record/shm.h"
 #include "sonde/status.h"
 
@@ -114,6 +115,13 @@ bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,
 
 /* ---- the index ---------------------------------------------------------------------------- */
 
+static void note_place(reader_t *r, uint16_t exec_index, uint64_t time) {
+  if (exec_index > r->programs) r->programs = exec_index;
+  if (exec_index > r->exec_index && (!r->next_program || exec_index < r->next_program))
+    r->next_program = exec_index;
+  if (time > r->last_time) r->last_time = time;
+}
+
 static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint32_t size,
                      bool shm) {
   chunk_place_t *place = ARRAY_ADD(r->chunks);
@@ -127,9 +135,10 @@ static int add_place(reader_t *r, const chunk_header_t *h, uint64_t offset, uint
                            .exec_index = h->exec_index,
                            .type = (uint8_t)(h->type > 255 ? 255 : h->type),
                            .from_shm = shm};
-  if (h->exec_index > r->programs) r->programs = h->exec_index;
-  uint64_t time = h->close_time ? h->close_time : h->type == CHUNK_CALLS ? 0 : h->base_time;
-  if (time > r->last_time) r->last_time = time;
+  note_place(r, h->exec_index,
+             h->close_time            ? h->close_time
+             : h->type == CHUNK_CALLS ? 0
+                                      : h->base_time);
   return 0;
 }
 
@@ -193,8 +202,25 @@ static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
   r->damage.skipped_bytes += to - from;
 }
 
+/* What an earlier reader found. Returns the offset behind it, or a negative status. */
+static int64_t index_known(reader_t *r) {
+  const struct resume *resume = r->resume;
+  if (!resume || r->header.ring_bytes || resume->known_until < r->header.header_size)
+    return r->header.header_size;
+  for (size_t i = 0; i < resume->known.count; i++) {
+    chunk_place_t *place = ARRAY_ADD(r->chunks);
+    if (!place) return SONDE_ENOMEM;
+    *place = resume->known.items[i];
+    note_place(r, place->exec_index, place->base_time);
+  }
+  return (int64_t)resume->known_until;
+}
+
 static int index_file(reader_t *r) {
-  uint64_t at = r->header.header_size;
+  int64_t behind = index_known(r);
+  if (behind < 0) return (int)behind;
+  uint64_t at = (uint64_t)behind;
+  r->solid_until = 0;
   while (at < r->size) {
     chunk_header_t h;
     errno = 0;
@@ -202,15 +228,37 @@ static int index_file(reader_t *r) {
     if (n < sizeof h && errno) return SONDE_EIO;
     if (n < sizeof h || !is_valid(&h)) {
       uint64_t next = n < sizeof h ? r->size : next_chunk(r, at + 8);
+      if (!r->solid_until) r->solid_until = at;
       note_skipped(r, at, next);
       at = next;
       continue;
     }
     int status = add_place(r, &h, at, h.size, false);
     if (status < 0) return status;
+    if (!r->solid_until && h.size > r->size - at) r->solid_until = at; /* it is being written */
     at += h.size;
   }
+  if (!r->solid_until) r->solid_until = at;
   return 0;
+}
+
+/* Whether the slot at OFFSET of FD still has the chunk H: its payload was then copied before the
+ * slot was used again. Otherwise that chunk is complete in the file. */
+static bool is_still_there(int fd, uint64_t offset, const chunk_header_t *h) {
+  chunk_header_t now;
+  return read_fd(fd, offset, &now, sizeof now) == sizeof now && now.magic == h->magic &&
+         now.type == h->type && now.stream == h->stream && now.sequence == h->sequence &&
+         now.exec_index == h->exec_index;
+}
+
+/* Forgets the chunks whose slots were used again while they were copied. */
+static void drop_torn(const reader_t *r, int fd) {
+  const shm_control_t *control = (const void *)r->shm;
+  for (uint64_t page = SHM_CONTROL_PAGES; page < r->shm_size / SHM_PAGE; page++) {
+    chunk_header_t *h = (void *)(r->shm + page * SHM_PAGE);
+    if (!control->slot_class[page] || h->magic != CHUNK_MAGIC) continue;
+    if (!is_still_there(fd, page * SHM_PAGE, h)) h->magic = 0;
+  }
 }
 
 /* Copies the slots in use. A chunk that is open now is in the copy, or was closed meanwhile and is
@@ -227,6 +275,7 @@ static void copy_shm(reader_t *r, int fd) {
   if (r->shm) {
     r->shm_size = pages * SHM_PAGE;
     (void)read_fd(fd, 0, r->shm, r->shm_size);
+    drop_torn(r, fd);
   }
   free(control);
 }
@@ -278,13 +327,37 @@ static bool same_chunk(const chunk_place_t *a, const chunk_place_t *b) {
          a->sequence == b->sequence;
 }
 
-static bool is_whole(reader_t *r, const chunk_place_t *place) {
+/* The bytes of records in the chunk at PLACE; -1: it is damaged. An open chunk ends where the zeros
+ * begin. */
+static int64_t records_of(reader_t *r, const chunk_place_t *place) {
   chunk_buffer_t buffer = {0};
+  chunk_header_t h;
+  const uint8_t *payload, *end;
   uint64_t before = r->damage.damaged_chunks;
-  bool whole = reader_place(r, place, &buffer) && r->damage.damaged_chunks == before;
+  int64_t bytes = -1;
+  if (reader_place(r, place, &buffer) && r->damage.damaged_chunks == before) {
+    bytes = 0;
+    while (reader_chunk(&buffer, &h, &payload, &end)) {
+      while (!(h.flags & CHUNK_CLOSED) && end > payload && !end[-1])
+        end--;
+      bytes += end - payload;
+    }
+  }
   r->damage.damaged_chunks = before;
   free(buffer.bytes);
-  return whole;
+  return bytes;
+}
+
+/* Whether PLACE was read before, or is not read in parts. Otherwise sets *EXPECTED, unless it is
+ * NULL, to the sequence number of the first chunk of its stream that was not read to its end. */
+static bool is_read(const reader_t *r, const chunk_place_t *place, uint32_t *expected) {
+  if (!r->resume || place->type == CHUNK_TABLES) return false;
+  if (place->type != CHUNK_EVENTS) return true;
+  const stream_place_t *until = reader_resumed(r, place->stream);
+  if (until && place->sequence < until->sequence) return true;
+  /* the next chunk is there, and the one that was read may be overwritten */
+  if (until && expected) *expected = until->sequence + (place->sequence > until->sequence);
+  return false;
 }
 
 /* Selects the chunks of the program that is read, one copy of each, and counts gaps. */
@@ -295,14 +368,14 @@ static void select_chunks(reader_t *r) {
   for (size_t i = 0; i < r->chunks.count; i++) {
     if (c[i].exec_index != r->exec_index) continue;
     if (kept && same_chunk(&c[kept - 1], &c[i])) {
-      bool better = c[i].size > c[kept - 1].size; /* a copy of an open chunk is shorter */
-      if (!is_whole(r, &c[kept - 1]) || (better && is_whole(r, &c[i]))) c[kept - 1] = c[i];
+      if (records_of(r, &c[i]) > records_of(r, &c[kept - 1])) c[kept - 1] = c[i];
       continue;
     }
     bool follows = kept && c[kept - 1].type == c[i].type && c[kept - 1].stream == c[i].stream;
     uint32_t expected = follows ? c[kept - 1].sequence + c[kept - 1].span : 0;
+    if (is_read(r, &c[i], follows ? NULL : &expected)) continue;
     if (!follows && c[i].type != CHUNK_TABLES && r->header.ring_bytes) {
-      r->damage.dropped_chunks += c[i].sequence;
+      r->damage.dropped_chunks += c[i].sequence - expected;
       if (c[i].sequence && c[i].base_time > r->damage.complete_from)
         r->damage.complete_from = c[i].base_time;
     } else
@@ -354,6 +427,7 @@ static int check_size(reader_t *r, char *error, size_t size) {
 /* Selects the program to read; false if it has no chunks. */
 static bool choose_program(reader_t *r) {
   if (!r->exec_index) r->exec_index = r->programs;
+  if (r->resume && r->resume->has_begun) return true;
   for (size_t i = 0; i < r->chunks.count; i++)
     if (r->chunks.items[i].exec_index == r->exec_index) return true;
   return r->exec_index == r->programs;
@@ -383,12 +457,13 @@ static int open_reader(reader_t *r, char *error, size_t error_size) {
     select_chunks(r);
     status = reader_tables(r);
     if (status == 0) status = reader_name_code(r);
+    if (status == 0 && r->resume) resume_name_frames(r->resume, r->frames.items, r->frames.count);
   }
   if (status < 0) snprintf(error, error_size, "%s", sonde_strerror(status));
   return status;
 }
 
-static reader_t *new_reader(void) {
+reader_t *reader_new(void) {
   reader_t *r = calloc(1, sizeof *r);
   if (r) r->fd = -1;
   return r;
@@ -415,10 +490,15 @@ int reader_open(reader_t **out, const char *path, char *error, size_t error_size
 
 int reader_open_program(reader_t **out, const char *path, uint32_t program, char *error,
                         size_t error_size) {
-  struct stat s;
-  reader_t *r = new_reader();
+  reader_t *r = reader_new();
   if (!r) return SONDE_ENOMEM;
   r->exec_index = (uint16_t)(program < UINT16_MAX ? program : UINT16_MAX);
+  return reader_open_path(out, r, path, error, error_size);
+}
+
+int reader_open_path(reader_t **out, reader_t *r, const char *path, char *error,
+                     size_t error_size) {
+  struct stat s;
   /* Non-blocking: opening a pipe must not wait for a writer. */
   r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (r->fd < 0 || fstat(r->fd, &s) < 0 || !S_ISREG(s.st_mode)) {
@@ -432,7 +512,7 @@ int reader_open_program(reader_t **out, const char *path, uint32_t program, char
 
 int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *error,
                       size_t error_size) {
-  reader_t *r = new_reader();
+  reader_t *r = reader_new();
   if (!r) return SONDE_ENOMEM;
   r->data = data;
   r->size = size;
@@ -461,6 +541,7 @@ void reader_close(reader_t *r) {
   free(r->frame_texts.items);
   free(r->frame_functions.items);
   free(r->functions.items);
+  free(r->reached.items);
   reader_free_code(r);
   hash_free(&r->image_ids);
   hash_free(&r->thread_ids);
