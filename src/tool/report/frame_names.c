@@ -37,6 +37,12 @@ struct frame_names {
   size_t frame_count, image_count;
 };
 
+symbolizer_t *frame_names_symbolizer(const frame_names_options_t *o) {
+  const symbol_options_t options = {
+      .progress = terminal_index_progress, .debug_dirs = o->debug_dirs, .sysroots = o->sysroots};
+  return symbolizer_new(&options);
+}
+
 frame_names_t *frame_names_new(const reader_t *reader, const frame_names_options_t *given) {
   frame_names_t *n = calloc(1, sizeof *n);
   if (!n) return NULL;
@@ -46,10 +52,8 @@ frame_names_t *frame_names_new(const reader_t *reader, const frame_names_options
   n->images = reader_images(reader, &n->image_count);
   n->functions = calloc(n->frame_count + 1, sizeof *n->functions);
   n->modules = calloc(n->image_count + 1, sizeof *n->modules);
-  symbol_options_t options = {.progress = terminal_index_progress,
-                              .debug_dirs = n->options.debug_dirs,
-                              .sysroots = n->options.sysroots};
-  n->symbolizer = symbolizer_new(&options);
+  n->symbolizer =
+      n->options.symbolizer ? n->options.symbolizer : frame_names_symbolizer(&n->options);
   if (n->functions && n->modules && n->symbolizer) return n;
   frame_names_free(n);
   return NULL;
@@ -66,7 +70,7 @@ void frame_names_free(frame_names_t *n) {
   }
   free(n->functions);
   free(n->modules);
-  if (n->symbolizer) symbolizer_free(n->symbolizer);
+  if (n->symbolizer && !n->options.symbolizer) symbolizer_free(n->symbolizer);
   free(n);
 }
 
@@ -195,6 +199,10 @@ int frame_names_of_frame(frame_names_t *n, const record_frame_t *f, const frame_
   if (!a->names) look_up(n, f, a);
   *out = a->count ? a->names : &nothing;
   return a->count ? a->count : 1;
+}
+
+bool frame_names_has(const frame_names_t *n, const record_frame_t *f) {
+  return n->functions[f - n->frames].names != NULL;
 }
 
 /* Whether a frame of a system image, or of sonde. */

@@ -7,6 +7,7 @@
 #define SONDE_REPORT_FRAME_NAMES_H
 
 #include "reader/reader.h"
+#include "symbol/symbol.h"
 #include "symbol/system.h"
 
 typedef struct frame_name {
@@ -30,7 +31,12 @@ typedef struct frame_names_options {
   const char *const *debug_dirs, *const *sysroots; /* as in symbol_options_t */
   const system_rules_t *system;                    /* the user's rules; NULL: none */
   bool app_only;                                   /* stacks without frames of system images */
+  symbolizer_t *symbolizer; /* that several use one after the other; NULL: one of its own */
 } frame_names_options_t;
+
+/* The symbolizer that names with OPTIONS would use, which symbolizer_free frees; what OPTIONS
+ * refers to must outlive it. NULL: out of memory. */
+symbolizer_t *frame_names_symbolizer(const frame_names_options_t *options);
 
 /* NULL: out of memory. The reader and what OPTIONS refers to must outlive it; OPTIONS may be NULL.
  */
@@ -41,6 +47,9 @@ void frame_names_free(frame_names_t *names);
  * NAMES is freed. */
 int frame_names_of_frame(frame_names_t *names, const record_frame_t *frame,
                          const frame_name_t **out);
+
+/* Whether FRAME was looked up. */
+bool frame_names_has(const frame_names_t *names, const record_frame_t *frame);
 
 /* Writes the name to OUT, of SIZE bytes: unless FULL in its short form (symbol/short_name.h), in at
  * most WIDTH columns. Returns OUT. */

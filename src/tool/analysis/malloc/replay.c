@@ -579,7 +579,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   merge_t *merge = merge_open(reader);
   int status = SONDE_ENOMEM;
   const replay_options_t *o = r->options;
-  if (r->freed && merge && make_direct(r) && live_set_init(&r->blocks))
+  if (r->freed && merge && make_direct(r) && live_set_init(&r->blocks) && replay_add_carried(r))
     status = o->from_marker || o->to_marker ? run_between_markers(r, merge, o) : run(r, merge, o);
   merge_close(merge);
   finish(r);

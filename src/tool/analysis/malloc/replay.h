@@ -161,6 +161,10 @@ typedef struct replay_options {
                    replay_change_t change);
   void *on_block_context;
 
+  /* Blocks that were live before the first event: `stack` is the id of a stack. */
+  const live_block_t *carried;
+  size_t carried_count;
+
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *progress_context;
 } replay_options_t;
@@ -175,6 +179,10 @@ void replay_free(replay_t *replay);
  * is valid until the next call. */
 stack_totals_t *replay_stack(replay_t *replay, uint32_t id);
 thread_totals_t *replay_thread(replay_t *replay, uint32_t stream);
+
+/* Adds the `carried` blocks of the options, which count as live and not as allocated. False: out of
+ * memory. For replay_run. */
+bool replay_add_carried(replay_t *replay);
 
 /* The first tick that is not before NS. */
 uint64_t replay_tick(const reader_t *reader, uint64_t ns);

@@ -204,8 +204,8 @@ static bool put_profile(writer_t *e, unsigned type, Sonde__Otlp__Profile *profil
     profile->period_type = new_type(e, &e->rows->period_type);
     profile->period = e->rows->period;
   }
-  profile->time_ns = h->start_realtime_ns;
-  profile->duration_ns = h->end_monotonic_ns - h->start_monotonic_ns;
+  profile->time_ns = profile_rows_time_ns(e->rows, h);
+  profile->duration_ns = profile_rows_duration_ns(e->rows, h);
   profile->profile_id = (ProtobufCBinaryData){OTLP_ID_BYTES, new_id(e, type)};
   return put_samples(e, type, profile) && !e->pool.failed && !e->tables.failed;
 }

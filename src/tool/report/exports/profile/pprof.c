@@ -185,8 +185,8 @@ static bool collect(profile_t *p) {
 
 static void put_times(profile_t *p) {
   const record_header_t *h = reader_header(p->tables.reader);
-  p->message.time_ns = (int64_t)h->start_realtime_ns;
-  p->message.duration_ns = (int64_t)(h->end_monotonic_ns - h->start_monotonic_ns);
+  p->message.time_ns = (int64_t)profile_rows_time_ns(p->rows, h);
+  p->message.duration_ns = (int64_t)profile_rows_duration_ns(p->rows, h);
 }
 
 static uint8_t *pack(profile_t *p, size_t *size) {

@@ -90,4 +90,13 @@ bool profile_rows_waits(profile_rows_t *out, const wall_t *wall) {
   return true;
 }
 
+uint64_t profile_rows_time_ns(const profile_rows_t *rows, const record_header_t *h) {
+  return h->start_realtime_ns + rows->from_ns;
+}
+
+uint64_t profile_rows_duration_ns(const profile_rows_t *rows, const record_header_t *h) {
+  uint64_t whole_ns = h->end_monotonic_ns - h->start_monotonic_ns;
+  return (rows->to_ns ? rows->to_ns : whole_ns) - rows->from_ns;
+}
+
 void profile_rows_free(profile_rows_t *rows) { free(rows->rows.items); }

@@ -31,6 +31,7 @@ typedef struct profile_rows {
   int64_t period;
   const char *default_type; /* NULL: none */
   const char *drop_frames;  /* a regular expression of functions that are not shown; NULL: none */
+  uint64_t from_ns, to_ns;  /* the part of the recording that they are of; TO_NS 0: all of it */
   ARRAY(profile_row_t) rows;
 } profile_rows_t;
 
@@ -47,6 +48,10 @@ bool profile_rows_heap(profile_rows_t *out, const replay_t *replay, bool peak);
 
 /* The time in which threads were blocked. WALL is ranked. */
 bool profile_rows_waits(profile_rows_t *out, const wall_t *wall);
+
+/* When the rows of a recording with this header begin, since 1970, and how long they are. */
+uint64_t profile_rows_time_ns(const profile_rows_t *rows, const record_header_t *header);
+uint64_t profile_rows_duration_ns(const profile_rows_t *rows, const record_header_t *header);
 
 void profile_rows_free(profile_rows_t *rows);
 
