@@ -15,6 +15,8 @@
 
 #define FIRST_NS    UINT64_C(100000000)
 #define INTERVAL_NS UINT64_C(200000000)
+/* The same in a program that has run for some time and shows no generated code. */
+#define UNUSED_NS UINT64_C(1000000000)
 /* Between two searches for files, until a stack shows that the program generates code. */
 #define SEARCH_NS    UINT64_C(2000000000)
 #define PAUSE_FACTOR 100u /* at most 1 % of a CPU */
@@ -130,7 +132,8 @@ static void *watch(void *context) {
     uint64_t used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
     poll_once(n, false);
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
-    interval_ns = pause_ns > INTERVAL_NS ? pause_ns : INTERVAL_NS;
+    uint64_t least_ns = !pc_count(n) && monitor_settled(n->recording) ? UNUSED_NS : INTERVAL_NS;
+    interval_ns = pause_ns > least_ns ? pause_ns : least_ns;
   }
   return NULL;
 }

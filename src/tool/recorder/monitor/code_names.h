@@ -3,7 +3,8 @@
  * Writes the names of generated code into the recording: those codes of the program's perf map or
  * jitdump file that contain a pc of a recorded stack.
  *
- * A thread of the recorder reads what the file has got, five times a second. It starts when a
+ * A thread of the recorder reads what the file has got, five times a second, and once
+ * a second in a long recording without generated code. It starts when a
  * stack has a frame without an image. If a later code takes an address, both are recorded, with the
  * time of each. A name is in the recording soon after its stack, and at the end of the
  * recording the file is read once more: virtual machines may write it at their end.

@@ -94,6 +94,8 @@ struct cpu_time_monitor {
   monitor_writer_t *writer;
   thread_stacks_t stacks;
   pid_t pid;
+  /* /proc/PID/task; NULL: not open yet */
+  DIR *folder;
   /* sorted by tid */
   timed_thread_t *threads;
   size_t count, capacity;
@@ -312,7 +314,8 @@ static void stop_threads(cpu_time_monitor_t *m) {
 /* Between two polls. Threads that a poll stops need one for each sample. */
 static uint64_t poll_pause_ns(const cpu_time_monitor_t *m) {
   if (!is_sampling(m) && m->recording->control->exec_index) return IDLE_POLL_NS;
-  uint64_t pause_ns = OWN_POLL_NS << load_relaxed(&m->recording->control->pace), least_ns = POLL_NS;
+  unsigned doublings = load_relaxed(&m->recording->control->pace) + monitor_settled(m->recording);
+  uint64_t pause_ns = OWN_POLL_NS << doublings, least_ns = POLL_NS;
   if (POLL_SAMPLES * pause_of(m) < least_ns) least_ns = POLL_SAMPLES * pause_of(m);
   for (size_t i = 0; i < m->count; i++) {
     if (m->threads[i].is_stopped) return pause_of(m) < POLL_NS ? pause_of(m) : POLL_NS;
@@ -401,18 +404,27 @@ static void found_in_proc(cpu_time_monitor_t *m, pid_t tid) {
   thread_file_name(m->pid, tid, t->name);
 }
 
-static void list_threads(cpu_time_monitor_t *m) {
+/* The folder stays open: to find it costs more than to read it. */
+static bool open_folder(cpu_time_monitor_t *m) {
   char path[48];
+  if (m->folder) {
+    rewinddir(m->folder);
+    return true;
+  }
   snprintf(path, sizeof path, "/proc/%d/task", (int)m->pid);
-  DIR *folder = opendir(path);
+  m->folder = opendir(path);
+  return m->folder != NULL;
+}
+
+static void list_threads(cpu_time_monitor_t *m) {
   struct dirent *entry;
   for (size_t i = 0; i < m->count; i++)
     m->threads[i].here = false;
-  while (folder && (entry = readdir(folder))) {
+  if (!open_folder(m)) return;
+  while ((entry = readdir(m->folder))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
     if (tid > 0) found_in_proc(m, tid);
   }
-  if (folder) closedir(folder);
 }
 
 static void remove_ended(cpu_time_monitor_t *m) {
@@ -500,6 +512,7 @@ static void *watch(void *context) {
 
 static void free_monitor(cpu_time_monitor_t *m) {
   thread_stacks_close(&m->stacks);
+  if (m->folder) closedir(m->folder);
   monitor_writer_free(m->writer);
   free(m->threads);
   free(m);

@@ -6,6 +6,8 @@
 #define SONDE_RECORDER_MONITOR_MONITOR_THREAD_H
 
 #include <pthread.h>
+
+#include "recorder/recording_file.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,5 +17,11 @@ bool monitor_thread_start(pthread_t *thread, void *(*run)(void *), void *monitor
 /* Ends a thread that runs until *STOP is 1 and sleeps on the futex *BELL while that is 0. Returns
  * when the thread has ended. */
 void monitor_thread_stop(pthread_t thread, uint32_t *stop, uint32_t *bell);
+
+/* The doublings of a monitor's pauses: none at first, when most happens and short programs end; one
+ * after ten seconds, so that a long recording costs less. */
+static inline unsigned monitor_settled(const recording_t *recording) {
+  return recording_now_ns(recording) > UINT64_C(10000000000);
+}
 
 #endif

@@ -94,7 +94,8 @@ static void *watch(void *context) {
   while (!load_acquire(&m->stop)) {
     uint64_t used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
     if (has_begun(m)) poll_once(m, false);
-    uint64_t poll_ns = POLL_NS << load_relaxed(&m->recording->control->pace);
+    unsigned doublings = load_relaxed(&m->recording->control->pace) + monitor_settled(m->recording);
+    uint64_t poll_ns = POLL_NS << doublings;
     uint64_t least_ns = has_begun(m) ? poll_ns : START_NS;
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
     if (has_begun(m)) usage_read_kinds(&m->files, &m->now); /* rare: it causes no pause */
