@@ -272,7 +272,7 @@ def a_recording_is_pushed_at_its_end():
     path, done = record([sys.executable, "-c", PYTHON], "--malloc=sample:16K", "--push", server.url(), text=True,
                         env=environment(OTEL_SERVICE_NAME="shop"))
     request, = _otlp_requests(server)
-    assert done.returncode == 0 and "pushed 1 profile to http://127" in done.stderr, done
+    assert done.returncode == 0 and "1 recording pushed to http://127" in done.stderr, done
     assert request.total("alloc_space") == report(path)["malloc"]["allocated"]["bytes"] > 0
     assert request.resource["service.name"] == "shop", request.resource
 

@@ -385,8 +385,15 @@ static void search_leaks(recorder_t *s) {
   s->options->search(&s->recording, s->path, exchange, size, error);
 }
 
-static void tell_end(const recorder_t *s, bool is_kept) {
-  if (is_kept && s->options->ended) s->options->ended(s->options->ended_context, s->path);
+static void tell_start(const recorder_t *s) {
+  const recorder_options_t *o = s->options;
+  if (o->started) o->started(o->started_context, s->child.pid);
+  if (o->created) o->created(o->created_context, s->path);
+}
+
+/* Also if the recording is not kept: what was started must end. */
+static void tell_end(const recorder_t *s) {
+  if (s->options->ended) s->options->ended(s->options->ended_context, s->path);
 }
 
 static int run(recorder_t *s, char **command_line) {
@@ -401,7 +408,7 @@ static int run(recorder_t *s, char **command_line) {
   } else {
     (void)output_commit(&s->output);
     recording_refresh(&s->recording); /* more time has passed: the clocks are known better */
-    if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
+    tell_start(s);
     leaks_at_exit_watch(&s->leaks);
     status = monitor(s);
     notes_of_trace(s->recording.control);
@@ -418,7 +425,7 @@ static int run(recorder_t *s, char **command_line) {
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
-  tell_end(s, is_kept);
+  tell_end(s);
   return error ? result : signals_end_as(status);
 }
 
@@ -526,13 +533,12 @@ static bool attach(recorder_t *s, problem_t *problem) {
   return !o->coverage || traced_begin(&s->control, &s->coverage, &s->tracer, problem);
 }
 
-/* Returns whether the recording is kept. */
-static bool observe(recorder_t *s, bool attached) {
+static void observe(recorder_t *s, bool attached) {
   observed_begin(s->recording.control);
   (void)output_commit(&s->output);
   message_note("recording process %d (%s) %s; Ctrl-C ends the recording", (int)s->child.pid,
                s->observed->name, attached ? "with the agent in it" : "from outside");
-  if (s->options->started) s->options->started(s->options->started_context, s->child.pid);
+  tell_start(s);
   int status = monitor(s);
   notes_of_trace(s->recording.control);
   pid_t copy = copy_process(s);
@@ -544,7 +550,6 @@ static bool observe(recorder_t *s, bool attached) {
   bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
   if (s->control.follow) follow_leave(&s->follow);
   list_processes(s, is_kept);
-  return is_kept;
 }
 
 /* Returns 0, or MESSAGE_FAILED after a message. */
@@ -556,9 +561,8 @@ static int record_observed(recorder_t *s) {
   process_facts_command(s->child.pid, command, sizeof command);
   make_settings(s, words);
   bool good = !attaches || attach(s, &problem);
-  bool is_kept = false;
   if (good) {
-    is_kept = observe(s, attaches);
+    observe(s, attaches);
   } else {
     output_discard(&s->output);
     (void)message_fail("cannot attach to process %d: %s", (int)s->child.pid, problem.text);
@@ -568,7 +572,7 @@ static int record_observed(recorder_t *s) {
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
-  if (good) tell_end(s, is_kept);
+  if (good) tell_end(s);
   return good ? 0 : MESSAGE_FAILED;
 }
 

@@ -79,7 +79,10 @@ typedef struct recorder_options {
   /* called once, when the command has started; NULL: nothing */
   void (*started)(void *context, pid_t pid);
   void *started_context;
-  /* called once, when the recording PATH is complete and kept; NULL: nothing */
+  /* called once, when the command has started and the recording is the file PATH; NULL: nothing */
+  void (*created)(void *context, const char *path);
+  void *created_context;
+  /* called once, when the recording PATH is complete, unless it could not begin; NULL: nothing */
   void (*ended)(void *context, const char *path);
   void *ended_context;
 } recorder_options_t;

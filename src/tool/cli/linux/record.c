@@ -43,6 +43,8 @@ enum {
   KEY_FORCE,
   KEY_SECONDS,
   KEY_PUSH,
+  KEY_PUSH_EVERY,
+  KEY_PUSH_LABEL,
 #define SENSOR_KEY(name, mode, argument, help) KEY_##name,
   SENSOR_TABLE(SENSOR_KEY, SENSOR_IGNORE)
 #undef SENSOR_KEY
@@ -106,8 +108,11 @@ static const cli_option_t options[] = {
      "(default: 512M, at most 2 % of it; 0: never)"},
     {KEY_LIMIT, "limit", "SIZE", "limit the file to SIZE (500M, 2G); keep newest events"},
     {KEY_PUSH, "push", "URL",
-     "at the end, send the profiles to URL as 'sonde push' "
-     "does; the exit status is the command's nevertheless"},
+     "send the profiles to URL as 'sonde push' does: what is "
+     "new at each interval, and the rest at the end. The exit "
+     "status is the command's nevertheless"},
+    {KEY_PUSH_EVERY, "push-every", "DURATION", "the interval of --push, from 1s (default: 60s)"},
+    {KEY_PUSH_LABEL, "push-label", "NAME=VALUE", "a label of these profiles; may be repeated"},
     CLI_GROUP("a running program"),
     {'p', "pid", "PID",
      "record the running process PID. --sample, --wall, "
@@ -152,6 +157,7 @@ typedef struct parsed {
   long audit_depth; /* 0: all frames */
   bool no_waits;
   bool budget_given;
+  record_push_t push;
 } parsed_t;
 
 static bool parse_malloc(const char *value, parsed_t *p) {
@@ -275,7 +281,13 @@ static const char *parse_option(parsed_t *p, int key, const char *value) {
   case 'p':
     if (parse_number(value, 1, INT32_MAX, &p->pid)) break;
     return "-p takes the number of a process";
-  case KEY_PUSH: return record_push_to(o, value);
+  case KEY_PUSH: p->push.url = value; break;
+  case KEY_PUSH_EVERY: p->push.every = value; break;
+  case KEY_PUSH_LABEL:
+    if (p->push.label_count == RECORD_PUSH_LABELS_MAX)
+      return "--push-label can be repeated up to 64 times";
+    p->push.labels[p->push.label_count++] = value;
+    break;
   default: return parse_limit(p, key, value);
   }
   return NULL;
@@ -368,6 +380,7 @@ static int run(parsed_t *p, cli_parser_t *parser) {
   }
   if (key < 0) return parser->status == CLI_FAILED ? RECORDER_FAILED : parser->status;
   const char *alone = refuse_alone(p);
+  if (!alone) alone = record_push_prepare(&p->push, &p->options);
   if (alone) {
     int status = cli_wrong_use(&usage, "%s", alone);
     return p->pid ? status : RECORDER_FAILED;

@@ -1,48 +1,136 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
 #include "cli/linux/record_push.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/message.h"
-#include "cli/common/push_recording.h"
+#include "base/parse.h"
+#include "store/push/push.h"
 
-/* A recording that is not pushed in this time can be pushed later. */
-static const push_limits_t limits = {.retry_s = 10, .request_s = 10};
+extern char **environ;
+
+/* What is not pushed in this time after the end can be pushed later. */
+#define RETRY "10s"
+#define EVERY "60s"
+
+/* sonde push FILE --to URL --every … --retry … --timeout …, and two words for each label */
+enum { WORDS_MAX = 12 + 2 * RECORD_PUSH_LABELS_MAX };
+
+static record_push_t *current;
+
+/* ---- the process -------------------------------------------------------------------------- */
+
+static void set_words(const record_push_t *p, const char *path, const char *words[WORDS_MAX + 1]) {
+  const char *const fixed[] = {"sonde",  "push",    "--to", p->url,      "--every",
+                               p->every, "--retry", RETRY,  "--timeout", RETRY};
+  size_t count = sizeof fixed / sizeof *fixed;
+  memcpy(words, fixed, sizeof fixed);
+  for (int i = 0; i < p->label_count; i++) {
+    words[count++] = "--label";
+    words[count++] = p->labels[i];
+  }
+  words[count++] = "--";
+  words[count++] = path;
+  words[count] = NULL;
+}
+
+/* Its own process group: Ctrl-C is for the program. SIGTERM, which asks for the last push, waits
+ * until the sender takes it; its other signals are those of a new command. What it prints goes to
+ * stderr, because stdout is the program's. */
+static int spawn(record_push_t *p, const char *path) {
+  const char *words[WORDS_MAX + 1];
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  sigset_t blocked, all;
+  set_words(p, path, words);
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGTERM);
+  sigfillset(&all);
+  int error = posix_spawn_file_actions_init(&files);
+  if (error) return error;
+  error = posix_spawnattr_init(&attributes);
+  if (!error) error = posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  if (!error) {
+    (void)posix_spawnattr_setsigmask(&attributes, &blocked);
+    (void)posix_spawnattr_setsigdefault(&attributes, &all);
+    (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                                    POSIX_SPAWN_SETSIGDEF);
+    error = posix_spawn(&p->sender, "/proc/self/exe", &files, &attributes,
+                        (char *const *)(uintptr_t)words, environ);
+    (void)posix_spawnattr_destroy(&attributes);
+  }
+  (void)posix_spawn_file_actions_destroy(&files);
+  return error;
+}
+
+static void start(void *context, const char *path) {
+  record_push_t *p = context;
+  int error = spawn(p, path);
+  if (!error) return;
+  p->sender = 0;
+  message_note("cannot start 'sonde push': %s; push the recording later", strerror(error));
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+/* The user does not want to wait for the last push. */
+static void abandon(int number) {
+  kill(current->sender, SIGKILL);
+  (void)signal(number, SIG_DFL);
+  (void)raise(number);
+}
 
 /* The recorder ignores and forwards signals; the user can interrupt this. */
-static void push_at_end(void *context, const char *path) {
-  const push_target_t *target = context;
-  const push_input_t input = {.path = path};
-  char error[PUSH_ERROR_MAX];
-  push_counts_t counts = {0};
-  push_t *push = push_new(target, &limits, error, sizeof error);
-  if (!push) {
-    (void)message_fail("%s", error);
-    return;
-  }
+static void finish(void *context, const char *path) {
+  (void)path;
+  record_push_t *p = current = context;
+  if (!p->sender) return;
   sigset_t both;
   sigemptyset(&both);
   sigaddset(&both, SIGINT);
   sigaddset(&both, SIGTERM);
-  (void)signal(SIGINT, SIG_DFL);
-  (void)signal(SIGTERM, SIG_DFL);
+  (void)signal(SIGINT, abandon);
+  (void)signal(SIGTERM, abandon);
+  (void)kill(p->sender, SIGTERM);
   sigprocmask(SIG_UNBLOCK, &both, NULL);
-  if (push_recording_file(push, &input, &counts) == PUSH_DONE)
-    message_note("pushed %" PRIu64 " profile%s to %s", counts.profiles,
-                 counts.profiles == 1 ? "" : "s", target->host);
-  push_free(push);
+  while (waitpid(p->sender, NULL, 0) < 0 && errno == EINTR) {
+  }
 }
 
-const char *record_push_to(recorder_options_t *options, const char *url) {
+/* ---- options ------------------------------------------------------------------------------ */
+
+/* What `sonde push` would find wrong. */
+static const char *check(const record_push_t *p) {
   static char error[PUSH_ERROR_MAX];
-  static push_target_t target;
-  push_target_free(&target);
-  if (!push_target_read(&target, url, NULL, error, sizeof error)) return error;
-  push_t *push = push_new(&target, &limits, error, sizeof error);
-  if (!push) return error;
+  push_target_t target;
+  if (!push_target_read(&target, p->url, NULL, error, sizeof error)) return error;
+  const char *wrong = NULL;
+  for (int i = 0; i < p->label_count && !wrong; i++)
+    if (!push_target_label(&target, p->labels[i])) wrong = "--push-label takes NAME=VALUE";
+  push_t *push = wrong ? NULL : push_new(&target, &(push_limits_t){0}, error, sizeof error);
+  if (!push && !wrong) wrong = error;
   push_free(push);
-  options->ended = push_at_end;
-  options->ended_context = &target;
+  push_target_free(&target);
+  return wrong;
+}
+
+const char *record_push_prepare(record_push_t *p, recorder_options_t *options) {
+  double every_ns = 0;
+  if (!p->url)
+    return p->every || p->label_count ? "--push-every and --push-label need --push" : NULL;
+  if (!p->every) p->every = EVERY;
+  if (!parse_duration(p->every, &every_ns) || every_ns < 1e9)
+    return "--push-every takes a duration such as 60s, from 1s";
+  const char *wrong = check(p);
+  if (wrong) return wrong;
+  options->created = start;
+  options->ended = finish;
+  options->created_context = options->ended_context = p;
   return NULL;
 }

@@ -14,6 +14,7 @@
 #include "cli/verbs.h"
 #include "report/json.h"
 #include "report/report.h"
+#include "store/push/follow.h"
 
 enum {
   KEY_TO = CLI_LONG_ONLY,
@@ -21,6 +22,7 @@ enum {
   KEY_HEADER_FILE,
   KEY_RETRY,
   KEY_TIMEOUT,
+  KEY_EVERY,
   KEY_PROGRAM,
   KEY_JSON
 };
@@ -41,6 +43,9 @@ static const cli_option_t options[] = {
     {KEY_RETRY, "retry", "DURATION",
      "send a request again for so long if the server cannot take it (default: 60s; 0: once)"},
     {KEY_TIMEOUT, "timeout", "DURATION", "wait so long for the reply to a request (default: 60s)"},
+    {KEY_EVERY, "every", "DURATION",
+     "push a recording while it is written: what is new, every DURATION (at least 1s), until it is "
+     "complete. Ctrl-C ends it with a last push"},
     RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "push"),
     {KEY_JSON, "json", NULL, "print JSON (docs/json.md)"},
     NAMING_FILE_OPTIONS,
@@ -61,6 +66,8 @@ static const cli_usage_t usage = {
         {"sonde push run.sonde --to pyroscope+http://localhost:4040 --label env=test",
          "to Pyroscope, with a label"},
         {"sonde push run.sonde --to parca+http://localhost:7070", "to Parca"},
+        {"sonde push run.sonde --to http://localhost:4318 --every 60s",
+         "while it is being recorded"},
         {"sonde push runs/ --to https://host --header-file ~/.config/token",
          "with credentials from a file"}}};
 
@@ -68,7 +75,7 @@ typedef struct request {
   const char *url, *header_file;
   const char *labels[LABELS_MAX];
   int label_count;
-  double retry_ns, timeout_ns;
+  double retry_ns, timeout_ns, every_ns;
   uint32_t program;
   bool json;
   naming_t naming;
@@ -122,32 +129,49 @@ static bool push_all(request_t *q, push_t *push) {
   return true;
 }
 
+static bool push_each(request_t *q, const push_target_t *target, const push_limits_t *limits,
+                      char **paths) {
+  char error[PUSH_ERROR_MAX];
+  for (; *paths; paths++)
+    if (!recordings_add(&q->recordings, *paths)) return false;
+  push_t *push = push_new(target, limits, error, sizeof error);
+  if (!push) (void)message_fail("%s", error);
+  bool good = push && push_all(q, push);
+  push_free(push);
+  return good;
+}
+
+/* One recording, while it is written. */
+static bool push_while_written(request_t *q, push_target_t *target, const push_limits_t *limits,
+                               const char *path) {
+  push_follow_t follow = {.path = path,
+                          .program = q->program,
+                          .naming = &q->naming.options,
+                          .every_s = q->every_ns * 1e-9};
+  push_result_t result = push_follow(&follow, target, limits, &q->counts);
+  q->pushed += result == PUSH_DONE;
+  if (result == PUSH_EMPTY) message_note("'%s': nothing was recorded that is pushed", path);
+  return result != PUSH_FAILED;
+}
+
 static int run(request_t *q, char **paths) {
   char error[PUSH_ERROR_MAX];
   push_target_t target;
   if (!push_target_read(&target, q->url, q->header_file, error, sizeof error))
     return message_fail("%s", error);
-  push_t *push = NULL;
+  const push_limits_t limits = {.retry_s = q->retry_ns * 1e-9, .request_s = q->timeout_ns * 1e-9};
   int status = CLI_FAILED;
   for (int i = 0; i < q->label_count; i++)
     if (!push_target_label(&target, q->labels[i])) {
       (void)cli_wrong_use(&usage, "--label takes NAME=VALUE");
       goto end;
     }
-  for (; *paths; paths++)
-    if (!recordings_add(&q->recordings, *paths)) goto end;
-  push = push_new(&target, &(push_limits_t){q->retry_ns * 1e-9, q->timeout_ns * 1e-9}, error,
-                  sizeof error);
-  if (!push) {
-    (void)message_fail("%s", error);
-    goto end;
-  }
-  if (push_all(q, push)) {
+  if (q->every_ns ? push_while_written(q, &target, &limits, *paths)
+                  : push_each(q, &target, &limits, paths)) {
     (q->json ? print_json : print_text)(q, &target);
     status = q->unreadable ? CLI_FAILED : CLI_DONE;
   }
 end:
-  push_free(push);
   push_target_free(&target);
   return status;
 }
@@ -170,6 +194,9 @@ static const char *take_option(request_t *q, int key, const char *value) {
   case KEY_TIMEOUT:
     if (parse_duration(value, &q->timeout_ns) && q->timeout_ns >= 1e6) break;
     return "--timeout takes a duration such as 30s, from 1ms";
+  case KEY_EVERY:
+    if (parse_duration(value, &q->every_ns) && q->every_ns >= 1e9) break;
+    return "--every takes a duration such as 60s, from 1s";
   case KEY_PROGRAM: return recording_program(value, &q->program) ? NULL : RECORDING_PROGRAM_WRONG;
   default: (void)naming_take(&q->naming, key, value, &wrong);
   }
@@ -187,6 +214,8 @@ int verb_push(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (!parser.rest_count) return cli_wrong_use(&usage, "takes recordings or folders of them");
   if (!request.url) return cli_wrong_use(&usage, "--to says where to; nothing is sent without it");
+  if (request.every_ns && parser.rest_count > 1)
+    return cli_wrong_use(&usage, "--every takes one recording");
   int status = run(&request, parser.rest);
   recordings_free(&request.recordings);
   naming_free(&request.naming);

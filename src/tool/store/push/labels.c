@@ -61,6 +61,8 @@ bool labels_of_resource(labels_t *out, const push_target_t *target, const reader
               add(out, "process.executable.name", session_program(reader));
   if (good && image && image->build_id_size)
     good = add(out, "process.executable.build_id.gnu", frame_names_build_id(image, build_id));
+  for (size_t i = 0; good && i < target->context.count; i++)
+    good = add(out, target->context.items[i].name, target->context.items[i].value);
   for (size_t i = 0; good && i < target->labels.count; i++)
     good = add(out, target->labels.items[i].name, target->labels.items[i].value);
   push_service(target, reader, service, sizeof service);
@@ -79,17 +81,24 @@ static const char *series_name(labels_t *l, const char *name) {
   return copy;
 }
 
+static bool add_series(labels_t *out, const push_label_t *labels, size_t count,
+                       const char *service) {
+  bool good = true;
+  for (size_t i = 0; good && i < count; i++) {
+    bool is_service = !strcmp(labels[i].name, SERVICE);
+    good = add(out, series_name(out, labels[i].name), is_service ? service : labels[i].value);
+  }
+  return good;
+}
+
 bool labels_of_series(labels_t *out, const push_target_t *target, const reader_t *reader,
                       const char *name) {
   char service[SERVICE_MAX];
   *out = (labels_t){0};
   push_service(target, reader, service, sizeof service);
   bool good = add(out, "service_name", service);
-  for (size_t i = 0; good && i < target->labels.count; i++) {
-    const push_label_t *label = &target->labels.items[i];
-    bool is_service = !strcmp(label->name, SERVICE);
-    good = add(out, series_name(out, label->name), is_service ? service : label->value);
-  }
+  good = good && add_series(out, target->context.items, target->context.count, service) &&
+         add_series(out, target->labels.items, target->labels.count, service);
   good = good && add(out, "__name__", name);
   sort_and_join(out);
   return good;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The labels of a program's profiles: those that follow from the recording, and those of the user,
- * which come first where names are equal.
+ * The labels of a program's profiles: those that follow from the recording, those that the
+ * program publishes, and those of the user. Of equal names the last of this order counts.
  */
 #ifndef SONDE_STORE_PUSH_LABELS_H
 #define SONDE_STORE_PUSH_LABELS_H

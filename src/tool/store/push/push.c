@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "base/message.h"
-#include "report/exports/profile/source.h"
 #include "store/http/http.h"
 #include "store/push/request.h"
 
@@ -53,6 +52,27 @@ static double chance(void) {
   return (double)(now.tv_nsec % 1000000) / 1e6;
 }
 
+/* Waits, and returns whether the request is sent again; otherwise it has been for TRIED_S. */
+static bool pause_before(push_t *p, double pause, double *began, double *tried_s) {
+  const push_limits_t *l = &p->limits;
+  if (l->wait && l->wait(l->wait_context, pause)) {
+    *began = now_s();
+    return true;
+  }
+  *tried_s = now_s() - *began;
+  if (*tried_s + pause > l->retry_s) return false;
+  sleep_s(pause);
+  return true;
+}
+
+static void note_failure(const push_t *p, const char *why) {
+  if (p->limits.wait)
+    message_note("'%s': %s; trying again until the recording ends", p->target->host, why);
+  else
+    message_note("'%s': %s; trying again for up to %.0f s", p->target->host, why,
+                 p->limits.retry_s);
+}
+
 static bool send_once(push_t *p, const http_request_t *request, reply_verdict_t *verdict, char *why,
                       size_t why_size) {
   http_post(p->http, request, &p->reply);
@@ -65,22 +85,19 @@ static bool send(push_t *p, const http_request_t *request, push_counts_t *counts
                  size_t error_size) {
   char why[PUSH_ERROR_MAX / 2];
   reply_verdict_t verdict;
-  double began = now_s();
+  double began = now_s(), tried_s;
   for (unsigned attempt = 2; !send_once(p, request, &verdict, why, sizeof why); attempt++) {
     double pause = push_pause_s(attempt, p->reply.wait_s, chance());
     if (verdict == REPLY_REFUSED) {
       snprintf(error, error_size, "'%s': %s", p->target->host, why);
       return false;
     }
-    if (now_s() + pause - began > p->limits.retry_s) {
+    if (attempt == 2 && pause <= p->limits.retry_s) note_failure(p, why);
+    if (!pause_before(p, pause, &began, &tried_s)) {
       snprintf(error, error_size, "'%s': %s; gave up after %u tr%s in %.0f s", p->target->host, why,
-               attempt - 1, attempt == 2 ? "y" : "ies", now_s() - began);
+               attempt - 1, attempt == 2 ? "y" : "ies", tried_s);
       return false;
     }
-    if (attempt == 2)
-      message_note("'%s': %s; trying again for up to %.0f s", p->target->host, why,
-                   p->limits.retry_s);
-    sleep_s(pause);
     counts->retries++;
   }
   counts->requests++;
@@ -134,17 +151,20 @@ static int make_rows(const profile_source_t *s, int kind, profile_rows_t *out) {
   return good ? 1 : -1;
 }
 
-static push_result_t send_all(push_t *p, const request_source_t *request,
-                              const profile_source_t *source, push_counts_t *counts, char *error,
-                              size_t error_size) {
+push_result_t push_part(push_t *p, const push_part_t *part, push_counts_t *counts, char *error,
+                        size_t error_size) {
+  const request_source_t request = {
+      .target = p->target, .reader = part->reader, .names = part->names};
   push_result_t result = PUSH_EMPTY;
   snprintf(error, error_size, "there are no samples, waits or allocations in it");
   profile_rows_t rows;
   int made = 1;
   for (int kind = 0; made > 0 && result != PUSH_FAILED; kind++) {
-    made = make_rows(source, kind, &rows);
+    made = make_rows(part->source, kind, &rows);
+    rows.from_ns = part->from_ns;
+    rows.to_ns = part->to_ns;
     if (made > 0 && rows.rows.count)
-      result = send_rows(p, request, &rows, counts, error, error_size) ? PUSH_DONE : PUSH_FAILED;
+      result = send_rows(p, &request, &rows, counts, error, error_size) ? PUSH_DONE : PUSH_FAILED;
     profile_rows_free(&rows);
   }
   if (made >= 0) return result;
@@ -154,13 +174,13 @@ static push_result_t send_all(push_t *p, const request_source_t *request,
 
 push_result_t push_recording(push_t *p, reader_t *reader, frame_names_t *names,
                              push_counts_t *counts, char *error, size_t error_size) {
-  const request_source_t request = {.target = p->target, .reader = reader, .names = names};
   profile_source_t source;
+  const push_part_t part = {.reader = reader, .names = names, .source = &source};
   if (profile_source_read(&source, reader, false) < 0) {
     snprintf(error, error_size, "out of memory");
     return PUSH_FAILED;
   }
-  push_result_t result = send_all(p, &request, &source, counts, error, error_size);
+  push_result_t result = push_part(p, &part, counts, error, error_size);
   profile_source_free(&source);
   return result;
 }

@@ -10,6 +10,7 @@
 #ifndef SONDE_STORE_PUSH_PUSH_H
 #define SONDE_STORE_PUSH_PUSH_H
 
+#include "report/exports/profile/source.h"
 #include "report/frame_names.h"
 #include "store/push/target.h"
 
@@ -20,6 +21,10 @@ typedef struct push push_t;
 typedef struct push_limits {
   double retry_s;   /* a request is sent again for so long */
   double request_s; /* a request without a complete reply fails; at least 0.001 */
+  /* Waits SECONDS before a request is sent again. While it returns true, tries have no end; RETRY_S
+   * then counts from its first false, and it must return at once. NULL: they have an end. */
+  bool (*wait)(void *context, double seconds);
+  void *wait_context;
 } push_limits_t;
 
 /* TARGET must outlive it. NULL: ERROR has one line. */
@@ -41,6 +46,18 @@ typedef enum push_result {
  * is PUSH_DONE, ERROR has one line. */
 push_result_t push_recording(push_t *push, reader_t *reader, frame_names_t *names,
                              push_counts_t *counts, char *error, size_t error_size);
+
+/* What a part of a recording has, of its nanoseconds FROM_NS to TO_NS. */
+typedef struct push_part {
+  reader_t *reader;
+  frame_names_t *names;
+  const profile_source_t *source;
+  uint64_t from_ns, to_ns;
+} push_part_t;
+
+/* The same of a part of a recording. */
+push_result_t push_part(push_t *push, const push_part_t *part, push_counts_t *counts, char *error,
+                        size_t error_size);
 
 /* The name of the service of READER's program: the label service.name, or "unknown_service:" and
  * the name of the program, as OpenTelemetry's conventions say. */

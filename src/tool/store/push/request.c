@@ -29,8 +29,9 @@ enum { GRPC_OK = 0, GRPC_EXHAUSTED = 8, GRPC_UNAVAILABLE = 14 };
  * twice. The last byte is 0: OTLP counts the types with it. */
 static void identify(const request_source_t *s, const profile_rows_t *rows, size_t from,
                      uint8_t out[OTLP_ID_BYTES]) {
-  const uint64_t parts[] = {id_text(session_recording_id(s->reader), rows->name),
-                            id_mix(session_recording_id(s->reader), from)};
+  uint64_t recording = session_recording_id(s->reader);
+  if (rows->from_ns) recording = id_mix(recording, rows->from_ns);
+  const uint64_t parts[] = {id_text(recording, rows->name), id_mix(recording, from)};
   memcpy(out, parts, OTLP_ID_BYTES);
   out[OTLP_ID_BYTES - 1] = 0;
 }

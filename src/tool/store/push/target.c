@@ -220,7 +220,9 @@ void push_target_free(push_target_t *t) {
   free(t->labels.items);
   free(t->headers.items);
   free(t->secrets.items);
+  free(t->context.items);
   pool_free(&t->pool);
+  pool_free(&t->context_pool);
   *t = (push_target_t){0};
 }
 
@@ -234,5 +236,7 @@ bool push_target_label(push_target_t *t, const char *text) {
 const char *push_target_value(const push_target_t *t, const char *name) {
   for (size_t i = t->labels.count; i-- > 0;)
     if (!strcmp(t->labels.items[i].name, name)) return t->labels.items[i].value;
+  for (size_t i = t->context.count; i-- > 0;)
+    if (!strcmp(t->context.items[i].name, name)) return t->context.items[i].value;
   return NULL;
 }

@@ -28,9 +28,10 @@ typedef struct push_target {
   const char *host;            /* scheme, host and port, for messages */
   const char *certificates;    /* NULL: those of the system */
   ARRAY(push_label_t) labels;  /* those of the user; the last of equal names counts */
+  ARRAY(push_label_t) context; /* those that the program publishes (context.h); labels precede */
   ARRAY(const char *) headers; /* "Name: value" */
   ARRAY(const char *) secrets; /* values of these, which no message may contain */
-  pool_t pool;
+  pool_t pool, context_pool;
 } push_target_t;
 
 /* Reads URL, the environment, and HEADER_FILE unless it is NULL: lines "Name: value". The
@@ -45,7 +46,7 @@ void push_target_free(push_target_t *target);
 /* Adds the label of "NAME=VALUE". False: it is none, or out of memory. */
 bool push_target_label(push_target_t *target, const char *text);
 
-/* The value of label NAME; NULL: it has none. */
+/* The value of label NAME, of the user or else of the program; NULL: it has none. */
 const char *push_target_value(const push_target_t *target, const char *name);
 
 #endif
