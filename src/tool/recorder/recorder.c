@@ -391,11 +391,6 @@ static void tell_start(const recorder_t *s) {
   if (o->created) o->created(o->created_context, s->path);
 }
 
-/* Also if the recording is not kept: what was started must end. */
-static void tell_end(const recorder_t *s) {
-  if (s->options->ended) s->options->ended(s->options->ended_context, s->path);
-}
-
 static int run(recorder_t *s, char **command_line) {
   const char *command = command_line[0];
   bool is_kept = false;
@@ -425,7 +420,7 @@ static int run(recorder_t *s, char **command_line) {
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
-  tell_end(s);
+  if (s->options->ended) s->options->ended(s->options->ended_context, s->path);
   return error ? result : signals_end_as(status);
 }
 
@@ -572,7 +567,7 @@ static int record_observed(recorder_t *s) {
   if (s->control.follow) networks_close(&s->networks);
   control_close(&s->control);
   recording_release(&s->recording);
-  if (good) tell_end(s);
+  if (good && s->options->ended) s->options->ended(s->options->ended_context, s->path);
   return good ? 0 : MESSAGE_FAILED;
 }
 
