@@ -155,7 +155,7 @@ int main(int argc, char **argv) {
   h->version = 2; h->payload_size = size; h->published_at_ns = 1; h->payload = payload;
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   memcpy(h->signature, "OTEL_CTX", 8);
-  do free(malloc(100000)); while (access(argv[1], F_OK));
+  do { void *volatile block = malloc(100000); free(block); } while (access(argv[1], F_OK));
   return 0;
 }
 """
@@ -194,7 +194,7 @@ def the_programs_context_gives_labels():
 def a_context_that_is_damaged_is_left_out():
     program, stop = compile_c(write(PUBLISH, ".c"), "-O1"), fresh(".stop")
     server = Receiver(_after(3, stop))
-    _, done = record([program, stop, "0aff01"], "--malloc=sample:16K", "--push", server.url(), "--push-every", "2s",
+    _, done = record([program, stop, "0aff01"], "--sample=500", "--malloc=sample:16K", "--push", server.url(), "--push-every", "2s",
                      text=True, env=environment())
     assert done.returncode == 0, done
     names = {request.resource["service.name"] for request, _ in _all_profiles(server)}
