@@ -3,9 +3,12 @@
 #include "store/push/follow.h"
 
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/message.h"
 #include "reader/resume.h"
@@ -31,6 +34,7 @@ typedef struct state {
   bool has_pushed;
   bool has_context; /* the program's was read, once or more */
   pid_t pid;        /* of the program */
+  int recorder;     /* a pidfd; -1: none */
 } state_t;
 
 /* ---- waiting ------------------------------------------------------------------------------ */
@@ -52,11 +56,21 @@ static void end(state_t *f) {
   (void)sigprocmask(SIG_UNBLOCK, &interrupt, NULL);
 }
 
+/* Also one that was killed and cannot say so. */
+static bool recorder_has_ended(const state_t *f) {
+  struct pollfd ended = {.fd = f->recorder, .events = POLLIN};
+  return f->recorder >= 0 && poll(&ended, 1, 0) > 0;
+}
+
 /* As push_limits_t wants it. A signal that came earlier has stayed pending. */
 static bool wait_s(void *context, double seconds) {
   state_t *f = context;
   double until_s = now_s() + seconds;
   while (!f->is_over) {
+    if (recorder_has_ended(f)) {
+      end(f);
+      break;
+    }
     double left_s = until_s - now_s();
     if (left_s <= 0) return true;
     const struct timespec left = {.tv_sec = (time_t)left_s,
@@ -165,6 +179,7 @@ static bool begin(state_t *f) {
   if (resume_open(&reader, f->of->path, f->resume, error, sizeof error) < 0)
     return fail(f->of->path, error);
   f->pid = (pid_t)reader_header(reader)->pid;
+  f->recorder = (int)syscall(SYS_pidfd_open, (pid_t)reader_header(reader)->recorder_pid, 0);
   if (!session_is_open(reader)) end(f);
   reader_close(reader);
   return true;
@@ -203,6 +218,7 @@ push_result_t push_follow(push_follow_t *of, push_target_t *target, const push_l
   (void)sigprocmask(SIG_BLOCK, &f.signals, NULL);
   bool good = f.push && f.resume && f.naming.symbolizer && run(&f);
   if (f.naming.symbolizer) symbolizer_free(f.naming.symbolizer);
+  if (f.recorder >= 0) close(f.recorder);
   push_free(f.push);
   resume_free(f.resume);
   profile_carry_free(&f.carry);
