@@ -19,9 +19,9 @@ bool monitor_thread_start(pthread_t *thread, void *(*run)(void *), void *monitor
 void monitor_thread_stop(pthread_t thread, uint32_t *stop, uint32_t *bell);
 
 /* The doublings of a monitor's pauses: none at first, when most happens and short programs end; one
- * after ten seconds, so that a long recording costs less. */
+ * after a minute, so that a long recording costs less. */
 static inline unsigned monitor_settled(const recording_t *recording) {
-  return recording_now_ns(recording) > UINT64_C(10000000000);
+  return recording_now_ns(recording) > UINT64_C(60000000000);
 }
 
 #endif

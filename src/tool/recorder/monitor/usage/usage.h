@@ -2,7 +2,7 @@
  *
  * The monitor of resources: a thread of the recorder that reads the memory, page faults,
  * descriptors, CPU time and context switches of the program ten times a second (five times after
- * ten seconds), and the limits and events of its cgroup once a second. It writes only values that
+ * a minute), and the limits and events of its cgroup once a second. It writes only values that
  * changed (EXTENDED_USAGE).
  *
  * A reading takes about 12 µs. The monitor never uses more than a thousandth of a CPU: after a
