@@ -29,6 +29,7 @@
 #define SONDE_TRACE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "sonde/status.h"
 
@@ -40,6 +41,14 @@ extern "C" {
  * first call sets the limit. Calls traced earlier are kept.
  * Returns 0, also if tracing is on; SONDE_EBUSY if the program is recorded; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_start(size_t limit_bytes);
+
+/* Limits what is recorded, from the first sonde_trace_start on: no calls that take less than
+ * LEAST_NS, and only the DEPTH outermost levels of calls; 0: no limit. The time of calls that are
+ * left out counts as their callers' own. Such calls take no space: a trace then covers more of the
+ * run, and its file is smaller. A call that is too deep costs about half as much, a short one no
+ * more than without a limit.
+ * Returns 0; SONDE_EBUSY if tracing was started before, or the program is recorded. */
+SONDE_API int sonde_trace_filter(uint64_t least_ns, uint32_t depth);
 
 /* Adds imported functions, functions and Objective-C messages that match PATTERN: globs separated
  * by commas, as in `sonde record --trace` (docs/tracing.md). Each is
@@ -60,6 +69,13 @@ SONDE_API int sonde_trace_start(size_t limit_bytes);
  * patched because other threads run; SONDE_EUNSUPPORTED; SONDE_ENOMEM. */
 SONDE_API int sonde_trace_calls(const char *pattern);
 
+/* Returns the number of functions that sonde_trace_calls has patched. Calls VISIT, if it is not
+ * NULL, for each reason for which selected functions are not patched, with their number (above 0)
+ * and CONTEXT. REASON is a static text, such as "shorter than a jump" (docs/tracing.md, "Any
+ * function"). */
+SONDE_API int sonde_trace_patched(void (*visit)(int functions, const char *reason, void *context),
+                                  void *context);
+
 /* Stops tracing, and restores the code of patched functions byte for byte. Calls that are open are
  * reported as not ended.
  * Returns 0; SONDE_EINVAL if tracing was never started. */
@@ -76,6 +92,11 @@ SONDE_API int sonde_trace_save(const char *path);
  * Returns the number of lines; SONDE_EINVAL if tracing was never started; SONDE_EIO;
  * SONDE_ENOMEM. */
 SONDE_API int sonde_trace_print(int fd);
+
+/* As sonde_trace_print, of the calls that took at least LEAST_NS, and of the DEPTH outermost levels
+ * (0: all, up to 64). The time of other calls counts as their callers' own. No function is omitted
+ * for its share of the time. */
+SONDE_API int sonde_trace_print_filtered(int fd, uint64_t least_ns, uint32_t depth);
 
 /* Trace a scope like a call of a function NAME. NAME must stay valid and unchanged, such as a
  * string literal: its address identifies the scope. Begin and end must be in the same function. */

@@ -374,21 +374,22 @@ typedef enum stall_ending {
 
 /* One byte of type, varint length of the body, body. Unknown types are skipped. */
 typedef enum table_type {
-  TABLE_NONE = 0,        /* the end of the committed records */
-  TABLE_PROCESS = 1,     /* pid, then strings to the end: executable, arguments */
-  TABLE_IMAGE = 2,       /* id, time, start, end, slide, build-id string, path string */
-  TABLE_UNLOADED = 3,    /* image id, time */
-  TABLE_THREAD = 4,      /* stream of its events, tid, time, level, name string */
-  TABLE_FRAME = 5,       /* id, pc, image id (0: none), flags */
-  TABLE_NODE = 6,        /* id, parent id, frame id */
-  TABLE_CHAIN = 7,       /* Python frames alone: id, parent id, frame id (0: none), flags */
-  TABLE_MERGED = 8,      /* id, id of a native stack, id of a chain */
-  TABLE_PYTHON_CALL = 9, /* frame id of a call of Python's evaluator */
-  TABLE_FRAME_NAME = 16, /* frame id, name string: the name of its calls */
-  TABLE_TRACER = 17,     /* cost of tracing a call: in total, and inside it; clock units * 256 */
-  TABLE_SECCOMP = 18,    /* a seccomp filter that the program installed: agent/seccomp.c */
-  TABLE_PATCHED = 19,    /* why functions are not patched (MOVE_…), 0: they are; their number */
-  TABLE_FUNCTIONS = 24,  /* frame id, then its functions: names and lines, of sonde pack --names */
+  TABLE_NONE = 0,         /* the end of the committed records */
+  TABLE_PROCESS = 1,      /* pid, then strings to the end: executable, arguments */
+  TABLE_IMAGE = 2,        /* id, time, start, end, slide, build-id string, path string */
+  TABLE_UNLOADED = 3,     /* image id, time */
+  TABLE_THREAD = 4,       /* stream of its events, tid, time, level, name string */
+  TABLE_FRAME = 5,        /* id, pc, image id (0: none), flags */
+  TABLE_NODE = 6,         /* id, parent id, frame id */
+  TABLE_CHAIN = 7,        /* Python frames alone: id, parent id, frame id (0: none), flags */
+  TABLE_MERGED = 8,       /* id, id of a native stack, id of a chain */
+  TABLE_PYTHON_CALL = 9,  /* frame id of a call of Python's evaluator */
+  TABLE_FRAME_NAME = 16,  /* frame id, name string: the name of its calls */
+  TABLE_TRACER = 17,      /* cost of tracing a call: in total, and inside it; clock units * 256 */
+  TABLE_SECCOMP = 18,     /* a seccomp filter that the program installed: agent/seccomp.c */
+  TABLE_PATCHED = 19,     /* why functions are not patched (MOVE_…), 0: they are; their number */
+  TABLE_CALL_LIMITS = 20, /* the least duration of a recorded call in ns, the depth; 0: no limit */
+  TABLE_FUNCTIONS = 24,   /* frame id, then its functions: names and lines, of sonde pack --names */
   TABLE_CODE = 25, /* generated code: address, size, earliest, latest, number, flags, name string */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */

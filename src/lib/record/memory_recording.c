@@ -57,6 +57,13 @@ void memory_recording_start(uint64_t *ticks, uint64_t *ns) {
   *ns = own.header.start_monotonic_ns;
 }
 
+/* The header keeps the shift that events have. */
+void memory_recording_calibrate(void) {
+  record_header_t h = own.header;
+  header_calibrate(&h);
+  shm_calibrate(writer_control(), &h);
+}
+
 /* ---- reading it ----------------------------------------------------------------------------- */
 
 typedef struct reading {

@@ -18,6 +18,9 @@ bool memory_recording_is_on(void);
 /* The unshifted clock and os_monotonic_ns at the start of the recording. */
 void memory_recording_start(uint64_t *ticks, uint64_t *ns);
 
+/* Measures the clock's rate, which takes up to 0.1 ms, for the `calibrated_…` of shm.h. */
+void memory_recording_calibrate(void);
+
 /* Writes the recording so far to PATH, which must not exist. Other threads may continue to record.
  * Returns 0 or a negative SONDE_E…. */
 int memory_recording_save(const char *path);

@@ -72,6 +72,8 @@ typedef struct shm_control {
   char trace_pattern[4096];  /* sensor/trace/imports.h; empty: no imports are traced */
   char trace_given[512];     /* the pattern as the user gave it, for messages */
   uint32_t trace_waits;      /* 1: so are imports that can block: sensor/trace/wait_names.h */
+  uint32_t trace_depth;      /* deeper calls are not recorded; 0: all are */
+  uint64_t trace_least_ns;   /* shorter calls are not recorded; 0: all are: sensor/trace/filter.h */
   /* The two clocks at the start and at the last update, as in the header. */
   uint64_t calibrated_ticks[2], calibrated_ns[2];
   int32_t leaks_fd;      /* memory shared for a search for leaks: record/leaks.h */

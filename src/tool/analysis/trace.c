@@ -26,6 +26,8 @@ typedef struct pass {
   trace_t *trace;
   reader_t *reader;
   const trace_filter_t *filter;
+  double min_ns; /* of the filter, and of the recording */
+  uint64_t max_depth;
   running_call_t *calls;
   size_t count, capacity;
   uint32_t stream;
@@ -153,10 +155,10 @@ static bool begin_call(trace_pass_t *p, uint32_t frame, uint64_t time) {
   if (!ARRAY_GROW(p->calls, p->count, p->capacity)) return false;
   trace_t *t = p->trace;
   uint32_t parent = p->count ? p->calls[p->count - 1].node : 0;
-  uint32_t depth = t->nodes[parent].depth, deepest = p->filter->max_depth;
+  uint32_t depth = t->nodes[parent].depth;
   running_call_t *c = &p->calls[p->count];
   *c = (running_call_t){.node = parent, .frame = frame, .start = time};
-  c->shown = depth < DEPTH_MAX && (!deepest || depth < deepest) && is_accepted(p, frame);
+  c->shown = depth < DEPTH_MAX && (!p->max_depth || depth < p->max_depth) && is_accepted(p, frame);
   if (c->shown && !(c->node = child(t, parent, frame))) return false;
   p->count++;
   return true;
@@ -172,7 +174,7 @@ static bool end_call(trace_pass_t *p, uint64_t time, bool open) {
   if (took < c.children_ns) took = c.children_ns;
   double waits = can_block(p, c.frame) || c.wait_ns > took ? took : c.wait_ns;
   if (outer) outer->wait_ns += waits;
-  if (!c.shown || took < p->filter->min_ns) {
+  if (!c.shown || took < p->min_ns) {
     if (outer) outer->children_ns += c.children_ns;
     return true;
   }
@@ -240,6 +242,12 @@ static bool prepare(trace_pass_t *p) {
   t->nodes[0] = (trace_node_t){0};
   t->node_count = 1;
   p->rate = reader_clock_rate(p->reader);
+  call_limits_t limits = reader_call_limits(p->reader);
+  p->min_ns = (double)limits.least_ns;
+  p->max_depth = limits.depth;
+  if (p->filter->min_ns > p->min_ns) p->min_ns = p->filter->min_ns;
+  if (p->filter->max_depth && (!p->max_depth || p->filter->max_depth < p->max_depth))
+    p->max_depth = p->filter->max_depth;
   call_cost_t cost = reader_call_cost(p->reader);
   t->cost = (call_cost_t){cost.pair * p->rate, cost.inside * p->rate};
   return true;

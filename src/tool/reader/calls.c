@@ -175,6 +175,10 @@ double reader_clock_ns(const reader_t *r, uint64_t clock) {
 
 uint64_t reader_patched(const reader_t *r, move_fault_t reason) { return r->patched[reason]; }
 
+call_limits_t reader_call_limits(const reader_t *r) {
+  return (call_limits_t){r->least_call_ns, r->call_depth};
+}
+
 call_cost_t reader_call_cost(const reader_t *r) {
   return (call_cost_t){r->cost_pair, r->cost_inside};
 }

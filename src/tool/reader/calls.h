@@ -65,6 +65,13 @@ typedef struct call_cost {
 } call_cost_t;
 call_cost_t reader_call_cost(const reader_t *reader);
 
+/* The recording has no calls that took less than LEAST_NS or that were deeper than DEPTH; 0: no
+ * limit. A call that is slightly shorter may be there nevertheless. */
+typedef struct call_limits {
+  uint64_t least_ns, depth;
+} call_limits_t;
+call_limits_t reader_call_limits(const reader_t *reader);
+
 /* The number of functions that were patched at run time (MOVE_OK), or that could not be, by reason.
  */
 uint64_t reader_patched(const reader_t *reader, move_fault_t reason);

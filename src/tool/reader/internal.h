@@ -109,6 +109,8 @@ struct reader {
   uint32_t agent;
   /* of TABLE_TRACER, in units of the clock */
   double cost_pair, cost_inside;
+  /* of TABLE_CALL_LIMITS */
+  uint64_t least_call_ns, call_depth;
   /* of TABLE_PATCHED */
   uint64_t patched[MOVE_FAULT_COUNT];
   /* of images, threads, frames, nodes and chain nodes */

@@ -278,6 +278,14 @@ static void read_tracer(reader_t *r, body_t *b) {
   r->cost_inside = inside;
 }
 
+/* A forked child has the record of its parent once more. */
+static void read_call_limits(reader_t *r, body_t *b) {
+  uint64_t least_ns = body_number(b), depth = body_number(b);
+  if (b->truncated) return;
+  r->least_call_ns = least_ns;
+  r->call_depth = depth;
+}
+
 static void read_patched(reader_t *r, body_t *b) {
   uint64_t reason = body_number(b), count = body_number(b);
   if (!b->truncated && reason < MOVE_FAULT_COUNT) r->patched[reason] += count;
@@ -313,6 +321,7 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_FUNCTIONS: return read_functions(r, b);
   case TABLE_CODE: return read_code(r, b);
   case TABLE_TRACER: read_tracer(r, b); return 0;
+  case TABLE_CALL_LIMITS: read_call_limits(r, b); return 0;
   case TABLE_PATCHED: read_patched(r, b); return 0;
   default: return read_sensor_record(r, type, b); /* of a sensor, or of a later version */
   }

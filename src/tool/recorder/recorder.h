@@ -55,6 +55,9 @@ typedef struct recorder_options {
   const char *trace_given;
   /* whether RECORD_CALLS traces the C library's functions that can block, too */
   bool trace_waits;
+  /* RECORD_CALLS records no calls that are shorter or deeper; 0: no limit */
+  uint64_t trace_least_ns;
+  uint32_t trace_depth;
   /* of RECORD_AUDIT: the compiled policy; must stay valid while the recorder runs */
   const audit_policy_t *policy;
   size_t policy_bytes;

@@ -34,10 +34,20 @@ static void ends(call_t *call, call_end_t end) {
     trace_exit_keeping(generation, call->trampoline->function, call->sp);
 }
 
-/* Takes the slow path for the call in OWN's first free entry, of which something is unusual. */
+/* Takes the slow path for the call in OWN's first free entry, of which something is unusual, unless
+ * that is the filter. */
 static NOINLINE call_t *enter_slow(call_stack_t *own, const uint64_t *arguments,
                                    const trampoline_handlers_t *calls) {
   call_t call = *own->free;
+  uint64_t function = call.trampoline->function;
+  if (own->live->sp > call.sp && trace_is_filtered_now(trace_tls) &&
+      trace_enter_filtered(function, function, call.sp, TRACE_CALLER, 0)) {
+    call_t *entry = own->free;
+    call_stack_push(own, entry);
+    signal_fence();
+    own->busy = 0;
+    return entry;
+  }
   signal_fence();
   own->busy = 0;
   return trampoline_enter_slow(call.trampoline, call.sp, call.caller_fp, call.return_address,
@@ -80,8 +90,9 @@ static void leave_timed(call_t *call, const uint64_t *results) {
     own->busy = call->sp;
     signal_fence();
     trace_thread_t *trace = trace_tls;
-    if (trace_can_go_fast_now(trace) &&
-        trace_try_exit(trace, call->trampoline->function, call->sp, false)) {
+    uint64_t function = call->trampoline->function;
+    if ((trace_can_go_fast_now(trace) && trace_try_exit(trace, function, call->sp, false)) ||
+        (trace_is_filtered_now(trace) && trace_exit_filtered(function, call->sp, false))) {
       call_stack_pop(own);
       signal_fence();
       own->busy = 0;

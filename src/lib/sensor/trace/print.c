@@ -20,8 +20,6 @@
 /* Calls on more paths count for their callers. */
 #define NODES_MAX (1u << 16)
 #define SLOTS     (4u * NODES_MAX)
-/* Functions with less than 1 / SHARE of the total time are not printed. */
-#define SHARE     10000
 #define RATE_BITS 24
 #define DEPTH_MAX 64 /* printed */
 
@@ -53,6 +51,8 @@ typedef struct printing {
   open_call_t *calls;
   uint64_t depth;
   uint64_t rate;
+  const print_filter_t *filter;
+  uint64_t least; /* in units of the clock, not shifted */
   int fd, lines;
 } printing_t;
 
@@ -120,7 +120,8 @@ static uint32_t child(printing_t *p, uint32_t parent, uint32_t frame) {
 static void enter(printing_t *p, uint32_t frame, uint64_t time) {
   uint32_t parent = p->depth ? p->calls[p->depth - 1].node : 0;
   if (p->depth == TRACE_CALLS_MAX) return;
-  uint32_t node = child(p, parent, frame);
+  bool hidden = p->filter->depth && p->depth >= p->filter->depth;
+  uint32_t node = hidden ? 0 : child(p, parent, frame);
   p->calls[p->depth++] = (open_call_t){time, node ? node : parent, node != 0};
 }
 
@@ -130,6 +131,7 @@ static void leave(printing_t *p, uint64_t time) {
   if (!c->shown) return;
   print_node_t *n = &p->nodes[c->node];
   uint64_t took = time > c->start ? time - c->start : 0;
+  if (took < p->least) return;
   if (!n->calls || took < n->least) n->least = took;
   if (took > n->worst) n->worst = took;
   n->calls++;
@@ -243,6 +245,11 @@ static uint64_t rate_of_clock(void) {
   return ticks ? (ns << RATE_BITS) / ticks : UINT64_C(1) << RATE_BITS;
 }
 
+static uint64_t units_of(const printing_t *p, uint64_t ns) {
+  if (ns >> (64 - RATE_BITS)) return UINT64_MAX;
+  return p->rate ? (ns << RATE_BITS) / p->rate : 0;
+}
+
 /* Puts TEXT on one line. */
 static void put_line(text_t *t, const char *text) {
   for (; *text; text++) {
@@ -316,16 +323,17 @@ static bool print_tree(printing_t *p) {
   t.used = 0;
   text_put(&t, "    total_ns     self_ns       calls     mean_ns    least_ns    worst_ns");
   p->lines++;
-  return text_write(&t, p->fd) && put_children(p, 0, 0, p->nodes[0].callees / SHARE);
+  uint64_t least = p->filter->share ? p->nodes[0].callees / p->filter->share : 0;
+  return text_write(&t, p->fd) && put_children(p, 0, 0, least);
 }
 
 /* ---- entry point ----------------------------------------------------------------------------- */
 
 static void *memory(uint64_t bytes) { return os_map(ALIGN_UP(bytes, UINT64_C(4096))); }
 
-int trace_print(int fd) {
+int trace_print(int fd, const print_filter_t *filter) {
   uint64_t size = 0;
-  printing_t p = {.fd = fd, .node_count = 1};
+  printing_t p = {.fd = fd, .node_count = 1, .filter = filter};
   if (!memory_recording_each(add_size, &size)) return SONDE_ENOMEM;
   p.room = size + (UINT64_C(1) << 20);
   p.bytes = memory(p.room);
@@ -337,6 +345,7 @@ int trace_print(int fd) {
   if (p.bytes && p.places && p.nodes && p.slots && p.calls &&
       memory_recording_each(add_chunk, &p)) {
     p.rate = rate_of_clock();
+    p.least = units_of(&p, filter->least_ns);
     sort_places(&p);
     replay(&p);
     status = print_tree(&p) ? p.lines : SONDE_EIO;

@@ -20,9 +20,14 @@
 #define DEFAULT_LIMIT (UINT64_C(64) << 20)
 #define LEAST_LIMIT   (UINT64_C(1) << 20)
 #define NAMES_BITS    10
+/* sonde_trace_print omits functions with less than this part of the time. */
+#define PRINTED_SHARE 10000
 
 static const char *names[1u << NAMES_BITS];
 static lock_t lock;
+static uint64_t least_ns;
+static uint32_t deepest;
+static code_result_t patches; /* of sonde_trace_calls */
 
 static int prepare(uint64_t limit_bytes) {
   if (writer_control()) return memory_recording_is_on() ? 0 : SONDE_EBUSY;
@@ -37,9 +42,19 @@ static int prepare(uint64_t limit_bytes) {
 /* The functions that sonde_trace_calls has selected. */
 static const char *functions(void) { return writer_control()->trace_pattern; }
 
+/* Before the first call is recorded, since the limits are those of the whole recording. */
+static void limit(void) {
+  shm_control_t *control = writer_control();
+  if (load_relaxed(&control->trace_generation)) return;
+  control->trace_depth = deepest;
+  control->trace_least_ns = least_ns;
+  if (least_ns) memory_recording_calibrate();
+}
+
 static int start(uint64_t limit_bytes) {
   int status = prepare(limit_bytes);
   if (status != 0) return status;
+  limit();
   trace_switch(true);
   (void)code_switch(true, "", functions());
   return 0;
@@ -50,6 +65,18 @@ int sonde_trace_start(size_t limit_bytes) {
   int status = start(limit_bytes ? limit_bytes : DEFAULT_LIMIT);
   lock_release(&lock);
   return status;
+}
+
+int sonde_trace_filter(uint64_t least, uint32_t depth) {
+  if (!lock_take(&lock, 0)) return SONDE_EBUSY;
+  const shm_control_t *control = writer_control();
+  bool is_late = control && (!memory_recording_is_on() || load_relaxed(&control->trace_generation));
+  if (!is_late) {
+    least_ns = least;
+    deepest = depth;
+  }
+  lock_release(&lock);
+  return is_late ? SONDE_EBUSY : 0;
 }
 
 static int hook_imports(const char *pattern) {
@@ -67,9 +94,9 @@ static int hook_imports(const char *pattern) {
 
 /* At once, since other threads may run later. */
 static int patch_functions(void) {
-  code_result_t result = {0};
-  functions_patch(functions(), false, &result);
-  return !result.moved && result.unmoved[MOVE_THREADS] ? SONDE_EBUSY : 0;
+  patches = (code_result_t){0};
+  functions_patch(functions(), false, &patches);
+  return !patches.moved && patches.unmoved[MOVE_THREADS] ? SONDE_EBUSY : 0;
 }
 
 int sonde_trace_calls(const char *pattern) {
@@ -80,6 +107,13 @@ int sonde_trace_calls(const char *pattern) {
   if (status == 0) status = patch_functions();
   lock_release(&lock);
   return status;
+}
+
+int sonde_trace_patched(void (*visit)(int functions, const char *reason, void *context),
+                        void *context) {
+  for (uint32_t i = 1; visit && i < MOVE_FAULT_COUNT; i++)
+    if (patches.unmoved[i]) visit((int)patches.unmoved[i], move_fault_texts[i], context);
+  return (int)patches.moved;
 }
 
 int sonde_trace_stop(void) {
@@ -96,7 +130,15 @@ int sonde_trace_save(const char *path) {
   return memory_recording_save(path);
 }
 
-int sonde_trace_print(int fd) { return memory_recording_is_on() ? trace_print(fd) : SONDE_EINVAL; }
+static int print(int fd, const print_filter_t *filter) {
+  return memory_recording_is_on() ? trace_print(fd, filter) : SONDE_EINVAL;
+}
+
+int sonde_trace_print(int fd) { return print(fd, &(print_filter_t){.share = PRINTED_SHARE}); }
+
+int sonde_trace_print_filtered(int fd, uint64_t least, uint32_t depth) {
+  return print(fd, &(print_filter_t){.least_ns = least, .depth = depth});
+}
 
 static const char **entry_of(const char *name) {
   uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);

@@ -10,10 +10,10 @@
 
 #include "sonde/status.h"
 #include "capture/frame_table.h"
+#include "sensor/trace/filter.h"
 
 /* Addresses further apart are assumed to be in different stacks. */
 #define SAME_STACK_BYTES (UINT64_C(64) << 20)
-#define TIME_8_MAX       ((UINT64_C(1) << 36) - 1)
 #define TIME_4_MAX       ((UINT64_C(1) << 26) - 1)
 
 HIDDEN trace_gate_t *trace_gate;
@@ -53,7 +53,8 @@ static bool ensure_space(trace_thread_t *t) {
   s->dropped = 0;
   uint32_t level = s == s->writer->more[0] ? 0 : 1;
   if (first) writer_thread_record(s, s->writer->tid, 2 + level);
-  put_other_8(s, CALL_8_DEPTH, (uint64_t)(t->top - t->calls));
+  put_other_8(s, CALL_8_DEPTH, filter_recorded(t, t->top));
+  t->flushed = t->top;
   return true;
 }
 
@@ -69,8 +70,10 @@ static uint64_t advance_clock(trace_thread_t *t, uint64_t max) {
   return 0;
 }
 
-static void put_enter(trace_thread_t *t, const trace_cached_t *known) {
-  uint64_t passed = advance_clock(t, TIME_8_MAX);
+/* CALL is the innermost call, or is about to be. */
+static void put_enter(trace_thread_t *t, const trace_cached_t *known, trace_call_t *call) {
+  uint64_t passed = advance_clock(t, TRACE_LONG_TIME - 1);
+  call->record = t->stream.next;
   if (known->word && passed < TRACE_SHORT_TIME)
     put(&t->stream, known->word | passed << 18, 4);
   else
@@ -88,7 +91,7 @@ static void put_exit(trace_thread_t *t) {
 /* ---- a thread's state ------------------------------------------------------------------------ */
 
 static void forget_calls(trace_thread_t *t) {
-  t->top = t->calls;
+  t->top = t->flushed = t->calls;
   t->calls[0] = (trace_call_t){0};
   t->too_deep = 0;
 }
@@ -100,7 +103,7 @@ static void adopt(trace_thread_t *t, writer_t *w) {
   t->stream.writer = w;
   t->busy = 0;
   t->lost = 0;
-  t->generation = t->fast_generation = 0;
+  t->generation = t->fast_generation = t->filtered_generation = 0;
   forget_calls(t);
 }
 
@@ -158,6 +161,15 @@ static bool was_abandoned(uint64_t busy, uint64_t sp) {
   }
 }
 
+static void begin_generation(trace_thread_t *t, uint32_t generation) {
+  forget_calls(t);
+  memset(t->known, 0, sizeof t->known);
+  t->adds_now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
+  t->adds = load_relaxed(t->adds_now);
+  t->generation = generation;
+  filter_start(t);
+}
+
 /* ---- the cost -------------------------------------------------------------------------------- */
 
 #define COST_PAIRS  64
@@ -180,17 +192,20 @@ static uint64_t cost[2]; /* of a pair, and within it; 0: not measured yet */
 
 static void record_cost(void) {
   if (cost[0]) writer_table(TABLE_TRACER, cost, 2, NULL);
+  filter_record();
 }
 
 /* Runs the hooks around nothing, into a local buffer, and records the time of a pair: the least of
  * several rounds, since interruptions only add time. */
-static void measure_cost(trace_thread_t *t) {
+static void measure_cost(trace_thread_t *t, uint32_t generation) {
   void (*volatile enter)(void *, void *) = trace_hook_enter;
   void (*volatile leave)(void *, void *) = trace_hook_exit;
   /* Fits the longest records: an interrupted round or a large id must not fill it. */
   uint8_t buffer[COST_PAIRS * 32 + 2 * EVENT_MAX_BYTES + 8];
   stream_t *s = &t->stream, before = *s;
   uint64_t pair = UINT64_MAX, inside = UINT64_MAX;
+  begin_generation(t, generation);
+  if (t->least) t->least = 1; /* the same path, but every call is recorded */
   void *function = (void *)(uintptr_t)measure_cost;
   for (int round = 0; round < COST_ROUNDS; round++) {
     memset(buffer, 0, sizeof buffer);
@@ -207,7 +222,7 @@ static void measure_cost(trace_thread_t *t) {
     inside = within;
   }
   *s = before;
-  forget_calls(t);
+  t->generation = 0; /* begins again */
   uint64_t scale = (s->writer->cycles ? 256u << TRACE_CLOCK_SHIFT : 256u);
   cost[0] = pair * scale / COST_PAIRS;
   cost[1] = inside * scale / COST_PAIRS;
@@ -217,20 +232,12 @@ static void measure_cost(trace_thread_t *t) {
 static uint32_t measured; /* the cost, in this recording */
 
 /* Once per recording, by its first traced thread. */
-static void measure_once(trace_thread_t *t) {
+static void measure_once(trace_thread_t *t, uint32_t generation) {
   uint32_t none = 0;
-  if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t);
+  if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t, generation);
 }
 
 /* ---- an event -------------------------------------------------------------------------------- */
-
-static void begin_generation(trace_thread_t *t, uint32_t generation) {
-  forget_calls(t);
-  memset(t->known, 0, sizeof t->known);
-  t->adds_now = os_epoch_words.adds ? os_epoch_words.adds : &no_adds;
-  t->adds = load_relaxed(t->adds_now);
-  t->generation = generation;
-}
 
 /* Acquires the calling thread's state for an event at SP; NULL if there is none. */
 static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
@@ -240,7 +247,7 @@ static trace_thread_t *acquire(uint64_t sp, uint32_t generation) {
     t = state_of_level(0);
     SLOT_SET(trace_tls, SLOT_TRACE, t);
   }
-  if (t && !t->busy && UNLIKELY(!load_relaxed(&measured))) measure_once(t);
+  if (t && !t->busy && UNLIKELY(!load_relaxed(&measured))) measure_once(t, generation);
   if (t && t->busy && !was_abandoned(t->busy, sp)) {
     if (!t->inner) t->inner = state_of_level(1);
     trace_thread_t *inner = t->inner;
@@ -275,7 +282,10 @@ static uint32_t fast_generation(const trace_thread_t *t) {
 }
 
 static void leave(trace_thread_t *t) {
-  t->fast_generation = fast_generation(t);
+  uint32_t generation = fast_generation(t);
+  bool filtered = t->deepest || t->least;
+  t->fast_generation = filtered ? 0 : generation;
+  t->filtered_generation = filtered ? generation : 0;
   signal_fence();
   t->busy = 0;
 }
@@ -348,9 +358,8 @@ static bool has_ended(const trace_call_t *c, uint64_t sp) {
 
 /* Ends the calls above NEW_TOP, which had no exit. */
 static void drop_calls(trace_thread_t *t, trace_call_t *new_top) {
-  uint64_t count = (uint64_t)(t->top - new_top);
-  if (!count) return;
-  put_other_4(&t->stream, CALL_4_UNWOUND, count);
+  uint64_t count = filter_recorded(t, t->top) - filter_recorded(t, new_top);
+  if (count) put_other_4(&t->stream, CALL_4_UNWOUND, count);
   t->top = new_top;
 }
 
@@ -380,8 +389,9 @@ void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_site, uint64
       t->too_deep = 0;
       if (t->top == t->calls) t->calls[0].sp = sp + TRACE_NEAR / 2;
       bool is_sled = !hook_site && call_site == TRACE_SLED;
-      t->top[1] = (trace_call_t){is_sled ? TRACE_SLED : function, sp, call_site, hook_site};
-      put_enter(t, known);
+      t->top[1] = (trace_call_t){is_sled ? TRACE_SLED : function, sp, call_site, hook_site, NULL};
+      filter_begin(t);
+      if (!filter_hides(t, t->top + 1)) put_enter(t, known, t->top + 1);
       t->top++;
     }
   }
@@ -415,7 +425,7 @@ static void end_call(trace_thread_t *t, trace_call_t *call) {
   t->too_deep = 0;
   if (!begin_event(t) || t->top < call) return; /* lost events made it forget all calls */
   drop_calls(t, call);
-  put_exit(t);
+  if (!filter_hides(t, call) && !(t->least && filter_take_back(t, trace_clock(t)))) put_exit(t);
   t->top--;
 }
 
@@ -469,10 +479,14 @@ void trace_fork(bool now) {
 /* Records the first COUNT calls of T as if they began now. */
 static void enter_again(trace_thread_t *t, uint64_t count) {
   for (uint64_t i = 1; i <= count && begin_event(t); i++) {
+    if (filter_hides(t, &t->calls[i])) {
+      t->top = &t->calls[i];
+      continue;
+    }
     bool known = t->calls[i].function != TRACE_SLED;
     const trace_cached_t *function = known ? look_up(t, t->calls[i].function) : NULL;
     if (function && function->id)
-      put_enter(t, function);
+      put_enter(t, function, &t->calls[i]);
     else
       put_other_8(&t->stream, CALL_8_DEPTH, i);
     t->top = &t->calls[i];

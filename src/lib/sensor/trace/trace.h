@@ -66,6 +66,8 @@
 /* A call that the thread is in. */
 typedef struct trace_call {
   uint64_t function, sp, call_site, hook_site;
+  /* with a filter: its enter; NULL: it is not recorded */
+  uint8_t *record;
 } trace_call_t;
 
 /* Deeper calls are not recorded; their events are counted as lost. */
@@ -98,6 +100,8 @@ typedef struct trace_thread {
   const uint64_t *adds_now;
   /* the generation in which the fast path is allowed; 0: none */
   uint32_t fast_generation;
+  /* the same for the fast path with a filter (filter.h): one of the two is 0 */
+  uint32_t filtered_generation;
   /* the generation that the open calls belong to */
   uint32_t generation;
   /* open calls beyond TRACE_CALLS_MAX */
@@ -106,6 +110,11 @@ typedef struct trace_thread {
   trace_call_t *calls;
   /* events lost since the last one that was written */
   uint64_t lost;
+  /* the filter: calls that are deeper, or shorter in units of the clock, are not recorded; 0: all
+   * are */
+  uint64_t deepest, least;
+  /* the innermost call whose enter may be in an earlier chunk */
+  trace_call_t *flushed;
   /* for signal handlers */
   struct trace_thread *inner;
   trace_cached_t known[1u << TRACE_CACHE_BITS];
@@ -168,6 +177,12 @@ NOINLINE void trace_enter_slow(uint64_t function, uint64_t sp, uint64_t call_sit
 NOINLINE void trace_exit_slow(uint64_t function, uint64_t sp, uint64_t frame_popped,
                               uint64_t unused);
 
+/* The fast path with a filter (filter.c), for a thread with the current generation in
+ * `filtered_generation`. False: nothing has changed. */
+NOINLINE bool trace_enter_filtered(uint64_t function, uint64_t key, uint64_t sp, uint64_t call_site,
+                                   uint64_t hook_site);
+NOINLINE bool trace_exit_filtered(uint64_t function, uint64_t sp, bool frame_popped);
+
 /* The compiler hooks (compiler_hooks.c). */
 void trace_hook_enter(void *function, void *call_site);
 void trace_hook_exit(void *function, void *call_site);
@@ -177,6 +192,7 @@ void trace_hook_exit(void *function, void *call_site);
 #define TRACE_EXIT_2     1u /* low bits of a record's first byte */
 #define TRACE_ENTER_4    2u
 #define TRACE_SHORT_TIME (UINT64_C(1) << 14)
+#define TRACE_LONG_TIME  (UINT64_C(1) << 36) /* of CALL_8_ENTER */
 
 static ALWAYS_INLINE uint64_t trace_cycle_clock(void) { return arch_cycles() >> TRACE_CLOCK_SHIFT; }
 
@@ -194,6 +210,16 @@ static ALWAYS_INLINE bool trace_can_go_fast(const trace_thread_t *t, uint32_t ge
 static ALWAYS_INLINE bool trace_can_go_fast_now(const trace_thread_t *t) {
   return LIKELY(t != NULL) && LIKELY(!t->busy) && LIKELY(t->fast_generation) &&
          LIKELY(t->fast_generation == load_relaxed(trace_gate->generation));
+}
+
+static ALWAYS_INLINE bool trace_is_filtered(const trace_thread_t *t, uint32_t generation) {
+  return t && !t->busy && t->filtered_generation == generation;
+}
+
+/* As trace_can_go_fast_now. */
+static ALWAYS_INLINE bool trace_is_filtered_now(const trace_thread_t *t) {
+  return t && !t->busy && t->filtered_generation &&
+         t->filtered_generation == load_relaxed(trace_gate->generation);
 }
 
 /* Records the event if it is of the usual kind. False: nothing has changed. */
@@ -263,6 +289,9 @@ static ALWAYS_INLINE void trace_enter_(uint32_t generation, uint64_t function, u
   if (trace_can_go_fast(t, generation) &&
       trace_try_enter(t, function, key, sp, call_site, hook_site))
     return;
+  if (trace_is_filtered(t, generation) &&
+      trace_enter_filtered(function, key, sp, call_site, hook_site))
+    return;
   if (keep)
     arch_call_keeping(function, sp, call_site, hook_site, trace_enter_slow);
   else
@@ -273,6 +302,7 @@ static ALWAYS_INLINE void trace_exit_(uint32_t generation, uint64_t function, ui
                                       bool frame_popped, bool keep) {
   trace_thread_t *t = trace_tls;
   if (trace_can_go_fast(t, generation) && trace_try_exit(t, function, sp, frame_popped)) return;
+  if (trace_is_filtered(t, generation) && trace_exit_filtered(function, sp, frame_popped)) return;
   if (keep)
     arch_call_keeping(function, sp, frame_popped, 0, trace_exit_slow);
   else

@@ -22,6 +22,9 @@
 /* A year. */
 #define SECONDS_MAX 31536000
 
+#define TRACE_LEAST_MAX_NS 3.6e12
+#define TRACE_DEPTH_MAX    262143
+
 /* Below this, a unit was forgotten. */
 #define LIMIT_MIN 1024u
 
@@ -33,6 +36,8 @@ enum {
   KEY_COVERAGE,
   KEY_AUDIT_DEPTH,
   KEY_NO_WAITS,
+  KEY_TRACE_LEAST,
+  KEY_TRACE_DEPTH,
   KEY_LEAKS,
   KEY_CPU,
   KEY_BUDGET,
@@ -68,6 +73,10 @@ static const cli_option_t options[] = {
      "with --trace: do not trace calls that can block. By "
      "default (not with --stall, --wall or -p), sonde traces them "
      "too, so that a function's own time leaves out waiting"},
+    {KEY_TRACE_LEAST, "trace-least", "DURATION",
+     "with --trace: record no calls that take less: 10us, 1ms"},
+    {KEY_TRACE_DEPTH, "trace-depth", "N",
+     "with --trace: record only the N outermost levels of calls"},
     {KEY_AUDIT_DEPTH, "audit-depth", "N",
      "with --audit: record the N innermost frames of a stack "
      "(1 to 64; default: all). Calls whose frames are equal "
@@ -213,6 +222,22 @@ static void set_switch(parsed_t *p, int key) {
   }
 }
 
+/* The limits of --trace, as parse_option. */
+static const char *parse_trace_limit(recorder_options_t *o, int key, const char *value) {
+  long depth;
+  double ns;
+  if (key == KEY_TRACE_LEAST) {
+    if (!parse_duration(value, &ns) || ns < 1 || ns > TRACE_LEAST_MAX_NS)
+      return "--trace-least takes a duration such as 10us, at most an hour";
+    o->trace_least_ns = (uint64_t)ns;
+  } else {
+    if (!parse_number(value, 1, TRACE_DEPTH_MAX, &depth))
+      return "--trace-depth takes a number from 1 to 262143";
+    o->trace_depth = (uint32_t)depth;
+  }
+  return NULL;
+}
+
 /* The limits, as parse_option. */
 static const char *parse_limit(parsed_t *p, int key, const char *value) {
   recorder_options_t *o = &p->options;
@@ -228,6 +253,8 @@ static const char *parse_limit(parsed_t *p, int key, const char *value) {
     o->keep_free_bytes = 0;
     if (!strcmp(value, "0") || parse_size(value, &o->keep_free_bytes)) break;
     return "--keep-free takes a size such as 2G, or 0";
+  case KEY_TRACE_LEAST:
+  case KEY_TRACE_DEPTH: return parse_trace_limit(o, key, value);
   case KEY_LIMIT:
     if (parse_size(value, &o->limit_bytes) && o->limit_bytes >= LIMIT_MIN) break;
     return "--limit takes a size such as 500M, at least 1K";
@@ -343,6 +370,8 @@ static const char *refuse_alone(const parsed_t *p) {
   bool records_stacks = o->mode & (RECORD_BLOCKS | RECORD_LIVE) || o->leaks;
   bool is_off = p->malloc_given && !(o->mode & SENSOR_MODE_malloc);
   if (p->no_waits && !(o->mode & SENSOR_MODE_trace)) return "--no-waits needs --trace";
+  if ((o->trace_least_ns || o->trace_depth) && !(o->mode & SENSOR_MODE_trace))
+    return "--trace-least and --trace-depth need --trace";
   if (o->python_lines && !records_stacks && !is_off)
     return "--python-lines needs --malloc=all, --malloc=malloc or --malloc=live";
   if (p->seconds && !p->pid) return "--seconds needs -p PID";

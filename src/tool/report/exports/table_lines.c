@@ -52,6 +52,15 @@ static void put_tracer(const record_lines_t *l) {
   put_line(l, o);
 }
 
+static void put_call_limits(const record_lines_t *l) {
+  call_limits_t limits = reader_call_limits(l->reader);
+  if (!limits.least_ns && !limits.depth) return;
+  json_object *o = new_line("call_limits");
+  json_add_count(o, "least_ns", limits.least_ns);
+  json_add_count(o, "depth", limits.depth);
+  put_line(l, o);
+}
+
 static void put_patched(const record_lines_t *l) {
   for (int i = 0; i < MOVE_FAULT_COUNT; i++) {
     uint64_t count = reader_patched(l->reader, (move_fault_t)i);
@@ -198,6 +207,7 @@ void record_lines_tables(const record_lines_t *l) {
   size_t count;
   put_process(l);
   put_tracer(l);
+  put_call_limits(l);
   put_patched(l);
   const record_image_t *images = reader_images(l->reader, &count);
   for (size_t i = 0; i < count; i++)

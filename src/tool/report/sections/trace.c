@@ -208,6 +208,26 @@ static json_object *patched_json(const reader_t *reader) {
   return o;
 }
 
+/* What was not recorded. */
+static void print_limits(const report_t *r, FILE *out) {
+  call_limits_t limits = reader_call_limits(r->reader);
+  char least[24];
+  if (limits.least_ns)
+    fprintf(out, "  recorded   only calls of at least %s\n",
+            report_duration((double)limits.least_ns, least));
+  if (limits.depth)
+    fprintf(out, "  recorded   only the %" PRIu64 " outermost level%s of calls\n", limits.depth,
+            limits.depth == 1 ? "" : "s");
+}
+
+static json_object *limits_json(const reader_t *reader) {
+  call_limits_t limits = reader_call_limits(reader);
+  json_object *o = json_new_object();
+  if (limits.least_ns) json_add_count(o, "least_ns", limits.least_ns);
+  if (limits.depth) json_add_count(o, "depth", limits.depth);
+  return o;
+}
+
 static void print_head(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   const trace_t *t = &v->trace;
@@ -216,6 +236,7 @@ static void print_head(const trace_view_t *v, FILE *out) {
   fprintf(out, "\n%scalls%s\n  traced     %s in %" PRIu32 " thread%s; %s, %.1f bytes a call\n",
           r->bold, r->plain, report_count(t->calls, a), t->threads, t->threads == 1 ? "" : "s",
           report_bytes((int64_t)bytes, b), t->calls ? (double)bytes / (double)t->calls : 0);
+  print_limits(r, out);
   if (!t->calls && !t->unknown && r->calls.tid)
     fprintf(out, "  note       no call of thread %" PRIu64 " was traced\n", r->calls.tid);
   else if (!t->calls && !t->unknown)
@@ -344,6 +365,7 @@ static json_object *view_json(const trace_view_t *v) {
   json_add(tracer, "inside_ns", json_object_new_double(v->trace.cost.inside));
   json_add_flag(tracer, "subtracted", r->calls.net);
   json_add(o, "tracer", tracer);
+  json_add(o, "recorded_only", limits_json(r->reader));
   json_add(o, "run_time_patches", patched_json(r->reader));
   json_add(o, "functions", functions_json(v));
   if (r->trace) return o;
