@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: MIT
 """Functions that nobody prepared: a program selects its own (sonde_trace_calls), and while tracing is off their bytes are
 the original ones, in the program's own trace and under a recorder."""
+import os
 import re
 import subprocess
 
-from helpers import INCLUDE, LINK_SHARED, check, compile_c, fresh, needs_agent, output_of, report, run_cases, skip, sonde, start_record
-from shared.calls import paths_of, trace_of, trace_source
+from helpers import (
+    INCLUDE, LINK_SHARED, TIMEOUT_SECONDS, check, compile_c, fresh, needs_agent, output_of, report, run_cases,
+    skip, sonde, start_record, write)
+from shared.calls import paths_of, record_trace, trace_of, trace_source
 
 needs_agent()
 
@@ -55,6 +58,40 @@ def off_restores_the_bytes_under_a_recorder():
     check(run.wait(timeout=60) == 0, "the program failed")
     told = trace_of(path)
     check(sum(calls for name, calls in paths_of(told).items() if name.endswith("say_work")) == 3, paths_of(told))
+
+
+def any_name_of_a_function_selects_it():
+    """A function with several names has one in a stack; the others select it, too."""
+    library = compile_c(write("""int first(int n) { __asm__ volatile("" : "+r"(n)); return n * 3 + n / 7; }
+int second(int n) __attribute__((alias("first")));
+int _third(int n) __attribute__((alias("first"), weak));""", ".c"), "-O1", "-shared", "-fPIC", out=fresh(".so"))
+    source = write("""#ifdef OWN
+#include <sonde/intercept.h>
+static int calls;
+static void before(sonde_call_t *call, void *unused) { (void)call, (void)unused; calls++; }
+#endif
+int first(int), second(int), _third(int);
+int main(int argc, char **argv) {
+#ifdef OWN
+  sonde_intercept_request_t request = {.target = argv[1], .before = before};
+  sonde_intercept_t *handle;
+  if (sonde_intercept_add(&request, &handle) != 1) return 2;
+#endif
+  (void)argv;
+  int sum = first(argc) + second(argc) + _third(argc);
+#ifdef OWN
+  return calls != 3 || sonde_intercept_remove(handle) != 0 || first(1) != 3 || calls != 3;
+#endif
+  return sum == 1;
+}""", ".c")
+    program = compile_c(source, library, f"-Wl,-rpath,{os.path.dirname(library)}")
+    own = compile_c(source, library, f"-Wl,-rpath,{os.path.dirname(library)}", "-DOWN", INCLUDE, *LINK_SHARED)
+    for name in "first", "second", "_third":
+        target = f"{os.path.basename(library)}!{name}"
+        path, done = record_trace(program, trace=f"--trace={target}")
+        check(done.returncode == 0 and sum(paths_of(trace_of(path)).values()) == 3, (name, done))
+        done = subprocess.run([own, target], check=False, timeout=TIMEOUT_SECONDS)
+        check(done.returncode == 0, (name, done))
 
 
 run_cases(globals())

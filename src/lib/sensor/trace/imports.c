@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "hook/call_stack.h"
 #include "hook/filter.h"
+#include "image/exported.h"
 #include "sensor/audit/policy.h"
 #include "sensor/trace/objc_lookups.h"
 #include "sensor/trace/trace.h"
@@ -177,6 +178,23 @@ bool imports_select_code(const char *list, const image_entry_t *image, const cha
   item_t item;
   while (next_item(&list, &item))
     if (item_selects(&item, image) && glob_matches(item.function, name)) return true;
+  return false;
+}
+
+void imports_find_named(const char *list, const image_entry_t *image, imports_named_t *out) {
+  item_t item;
+  out->count = 0;
+  while (out->count < IMPORTS_NAMED_MAX && next_item(&list, &item)) {
+    exported_t named = {.name = item.function};
+    if (!has_wildcard(item.function) && item_selects(&item, image) &&
+        image_find_exported(&image->image, &named, 1) && named.address)
+      out->starts[out->count++] = named.address;
+  }
+}
+
+bool imports_is_named(const imports_named_t *named, uint64_t start) {
+  for (uint32_t i = 0; i < named->count; i++)
+    if (named->starts[i] == start) return true;
   return false;
 }
 

@@ -50,6 +50,16 @@ bool imports_match(const char *list, const char *name, const char *path);
 bool imports_select_image(const char *list, const image_entry_t *image);
 bool imports_select_code(const char *list, const image_entry_t *image, const char *name);
 
+/* Where the exported functions of an image begin that a list names without wildcards. A function
+ * may have several names, of which a stack shows one. */
+#define IMPORTS_NAMED_MAX 128u
+typedef struct imports_named {
+  uint32_t count; /* further ones are selected by the name that a stack shows */
+  uint64_t starts[IMPORTS_NAMED_MAX];
+} imports_named_t;
+void imports_find_named(const char *list, const image_entry_t *image, imports_named_t *out);
+bool imports_is_named(const imports_named_t *named, uint64_t start);
+
 /* True if a glob of LIST may match a method. */
 bool imports_may_name_methods(const char *list);
 

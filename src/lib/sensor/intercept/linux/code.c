@@ -12,13 +12,15 @@ typedef struct selection {
   uint32_t number;
   bool is_unacceptable; /* a function that the pattern selects */
   entry_request_t request;
+  imports_named_t named; /* of the image that is patched */
 } selection_t;
 
 static bool wants(const entry_candidate_t *c, trampoline_t *t, void *context) {
   selection_t *s = context;
   char offset[CODE_OFFSET_NAME];
   const char *name = code_name_of(c, offset);
-  if (!imports_select_code(s->target, c->image, name)) return false;
+  if (!imports_select_code(s->target, c->image, name) && !imports_is_named(&s->named, c->start))
+    return false;
   if (!intercept_accepts(s->number, name)) {
     s->is_unacceptable = true;
     return false;
@@ -29,8 +31,9 @@ static bool wants(const entry_candidate_t *c, trampoline_t *t, void *context) {
 
 static bool patch_image(image_entry_t *e, void *context) {
   selection_t *s = context;
-  if (code_may_be_patched(e) && imports_select_image(s->target, e))
-    entry_patch(e, entry_is_alone(), &s->request);
+  if (!code_may_be_patched(e) || !imports_select_image(s->target, e)) return true;
+  imports_find_named(s->target, e, &s->named);
+  entry_patch(e, entry_is_alone(), &s->request);
   return true;
 }
 

@@ -18,6 +18,7 @@ typedef struct choice {
   const char *pattern;
   bool is_new; /* the images that were not seen before have not run yet */
   code_result_t *result;
+  imports_named_t named; /* of the image that is patched */
 } choice_t;
 
 /* Images that were patched; and those whose patched functions this recording has counted: a bit
@@ -47,7 +48,9 @@ static bool wants(const entry_candidate_t *c, trampoline_t *t, void *context) {
   const choice_t *choice = context;
   char offset[CODE_OFFSET_NAME];
   const char *name = code_name_of(c, offset);
-  if (!imports_select_code(choice->pattern, c->image, name)) return false;
+  if (!imports_select_code(choice->pattern, c->image, name) &&
+      !imports_is_named(&choice->named, c->start))
+    return false;
   imports_verdict_t verdict = imports_verdict(name);
   if (verdict == IMPORTS_NEVER) return false;
   if (verdict == IMPORTS_CALLED) t->flags |= TRAMPOLINE_ENTRY_ONLY;
@@ -62,7 +65,7 @@ bool code_may_be_patched(const image_entry_t *e) {
 }
 
 static bool patch_image(image_entry_t *e, void *context) {
-  const choice_t *choice = context;
+  choice_t *choice = context;
   uint8_t *byte = &seen[e->id / 8], *count = &counted[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
   entry_request_t request = {.owner = ENTRY_OF_TRACER, .wants = wants, .context = context};
   if (!code_may_be_patched(e) || !imports_select_image(choice->pattern, e)) return true;
@@ -75,6 +78,7 @@ static bool patch_image(image_entry_t *e, void *context) {
   }
   *byte |= bit;
   *count |= bit;
+  imports_find_named(choice->pattern, e, &choice->named);
   entry_patch(e, is_safe, &request);
   choice->result->moved += request.patched;
   for (uint32_t i = 0; i < MOVE_FAULT_COUNT; i++)
@@ -83,7 +87,7 @@ static bool patch_image(image_entry_t *e, void *context) {
 }
 
 void functions_patch(const char *pattern, bool is_new, code_result_t *result) {
-  choice_t choice = {pattern, is_new, result};
+  choice_t choice = {.pattern = pattern, .is_new = is_new, .result = result};
   if (*pattern && !trampoline_ready()) image_list_each(patch_image, &choice);
 }
 
