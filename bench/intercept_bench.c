@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What an intercepted call of an import costs (sonde/intercept.h), in nanoseconds: plain, with a
- * callback before, and with callbacks before and after.
+ * What an intercepted call costs (sonde/intercept.h), in nanoseconds: plain, with a callback
+ * before, and with callbacks before and after; of an import, and of a function whose code is
+ * patched.
  */
 #include <stdlib.h>
 
@@ -30,9 +31,9 @@ static double time_calls(void) {
   return (double)(bench_now_ns() - start) / CALLS;
 }
 
-static double time_with(void (*first)(sonde_call_t *, void *),
+static double time_with(const char *target, void (*first)(sonde_call_t *, void *),
                         void (*last)(sonde_call_t *, sonde_call_end_t, void *)) {
-  const sonde_intercept_request_t request = {.target = "strtoul", .before = first, .after = last};
+  const sonde_intercept_request_t request = {.target = target, .before = first, .after = last};
   sonde_intercept_t *handle;
   int status = sonde_intercept_add(&request, &handle);
   if (status < 0) {
@@ -44,15 +45,21 @@ static double time_with(void (*first)(sonde_call_t *, void *),
   return ns;
 }
 
-int main(void) {
+static void measure(const char *target) {
   double plain[ROUNDS], one[ROUNDS], two[ROUNDS];
   for (int i = 0; i < ROUNDS; i++) {
     plain[i] = time_calls();
-    one[i] = time_with(before, NULL);
-    two[i] = time_with(before, after);
+    one[i] = time_with(target, before, NULL);
+    two[i] = time_with(target, before, after);
   }
   double call = bench_median(plain, ROUNDS);
-  printf("strtoul: %.1f ns; with a callback before it %+.1f; before and after it %+.1f (%lu)\n",
-         call, bench_median(one, ROUNDS) - call, bench_median(two, ROUNDS) - call, called % 10);
+  printf("%-18s %.1f ns; with a callback before it %+.1f; before and after it %+.1f (%lu)\n",
+         target, call, bench_median(one, ROUNDS) - call, bench_median(two, ROUNDS) - call,
+         called % 10);
+}
+
+int main(void) {
+  measure("strtoul");
+  measure("libc.so*!strtoul");
   return 0;
 }

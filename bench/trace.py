@@ -118,6 +118,9 @@ def main():
             print("  added, sonde record --trace / uftrace with the same hooks: "
                   f"{added['sonde record --trace'] / added['uftrace, the same hooks']:.2f}; the floor: "
                   f"{added['floor, hooks in a library'] / added['uftrace, the same hooks']:.2f}")
+        if "uftrace, any function" in added:
+            print("  added, sonde record with any function / uftrace with the same: "
+                  f"{added['sonde record, any function'] / added['uftrace, any function']:.2f}")
         for what in "entries", "sleds":
             if "uftrace, patched entries" in added and f"sonde record, {what}" in added:
                 print(f"  added, sonde record with {what} / uftrace with patched entries: "
