@@ -46,6 +46,12 @@ typedef struct shm_life {
 #define SHM_EXECUTING       1u
 #define SHM_EXECUTING_APART 2u
 
+/* Calls that are shorter or deeper are not recorded (sensor/trace/filter.h); 0: all are. */
+typedef struct shm_call_filter {
+  uint64_t least_ns;
+  uint32_t depth;
+} shm_call_filter_t;
+
 typedef struct shm_control {
   /* ---- written by the recorder; descriptors are the recorder's ---- */
   uint64_t magic;
@@ -72,8 +78,7 @@ typedef struct shm_control {
   char trace_pattern[4096];  /* sensor/trace/imports.h; empty: no imports are traced */
   char trace_given[512];     /* the pattern as the user gave it, for messages */
   uint32_t trace_waits;      /* 1: so are imports that can block: sensor/trace/wait_names.h */
-  uint32_t trace_depth;      /* deeper calls are not recorded; 0: all are */
-  uint64_t trace_least_ns;   /* shorter calls are not recorded; 0: all are: sensor/trace/filter.h */
+  shm_call_filter_t trace_filter;
   /* The two clocks at the start and at the last update, as in the header. */
   uint64_t calibrated_ticks[2], calibrated_ns[2];
   int32_t leaks_fd;      /* memory shared for a search for leaks: record/leaks.h */

@@ -109,8 +109,7 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   memcpy(c->recording.control->trace_pattern, main->trace_pattern, sizeof main->trace_pattern);
   memcpy(c->recording.control->trace_given, main->trace_given, sizeof main->trace_given);
   c->recording.control->trace_waits = main->trace_waits;
-  c->recording.control->trace_least_ns = main->trace_least_ns;
-  c->recording.control->trace_depth = main->trace_depth;
+  c->recording.control->trace_filter = main->trace_filter;
   recording_set_tracing(&c->recording, load_relaxed(&main->trace_generation) & 1);
   control_open(&c->control, &c->recording, c->path, pid);
   c->control.agent_fd = -1;

@@ -137,8 +137,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   if (o->trace_pattern) strcpy(control->trace_pattern, o->trace_pattern);
   if (o->trace_given) strcpy(control->trace_given, o->trace_given);
   control->trace_waits = o->trace_waits;
-  control->trace_least_ns = o->trace_least_ns;
-  control->trace_depth = o->trace_depth;
+  control->trace_filter = o->trace_filter;
   control->follows_async = o->async;
   if (o->leaks && !leaks_at_exit_begin(&s->leaks, &s->recording))
     message_note("out of memory: leaks will not be searched for");

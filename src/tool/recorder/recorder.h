@@ -56,8 +56,7 @@ typedef struct recorder_options {
   /* whether RECORD_CALLS traces the C library's functions that can block, too */
   bool trace_waits;
   /* RECORD_CALLS records no calls that are shorter or deeper; 0: no limit */
-  uint64_t trace_least_ns;
-  uint32_t trace_depth;
+  shm_call_filter_t trace_filter;
   /* of RECORD_AUDIT: the compiled policy; must stay valid while the recorder runs */
   const audit_policy_t *policy;
   size_t policy_bytes;

@@ -16,13 +16,13 @@ static uint64_t units_of(const shm_control_t *c, uint64_t ns) {
 
 void filter_start(trace_thread_t *t) {
   const shm_control_t *c = t->stream.writer->control;
-  t->deepest = c->trace_depth;
-  t->least = units_of(c, c->trace_least_ns);
+  t->deepest = c->trace_filter.depth;
+  t->least = units_of(c, c->trace_filter.least_ns);
 }
 
 void filter_record(void) {
   const shm_control_t *c = writer_control();
-  const uint64_t limits[] = {c->trace_least_ns, c->trace_depth};
+  const uint64_t limits[] = {c->trace_filter.least_ns, c->trace_filter.depth};
   if (limits[0] || limits[1]) writer_table(TABLE_CALL_LIMITS, limits, 2, NULL);
 }
 

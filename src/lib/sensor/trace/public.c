@@ -25,8 +25,7 @@
 
 static const char *names[1u << NAMES_BITS];
 static lock_t lock;
-static uint64_t least_ns;
-static uint32_t deepest;
+static shm_call_filter_t filter;
 static code_result_t patches; /* of sonde_trace_calls */
 
 static int prepare(uint64_t limit_bytes) {
@@ -46,9 +45,8 @@ static const char *functions(void) { return writer_control()->trace_pattern; }
 static void limit(void) {
   shm_control_t *control = writer_control();
   if (load_relaxed(&control->trace_generation)) return;
-  control->trace_depth = deepest;
-  control->trace_least_ns = least_ns;
-  if (least_ns) memory_recording_calibrate();
+  control->trace_filter = filter;
+  if (filter.least_ns) memory_recording_calibrate();
 }
 
 static int start(uint64_t limit_bytes) {
@@ -71,10 +69,7 @@ int sonde_trace_filter(uint64_t least, uint32_t depth) {
   if (!lock_take(&lock, 0)) return SONDE_EBUSY;
   const shm_control_t *control = writer_control();
   bool is_late = control && (!memory_recording_is_on() || load_relaxed(&control->trace_generation));
-  if (!is_late) {
-    least_ns = least;
-    deepest = depth;
-  }
+  if (!is_late) filter = (shm_call_filter_t){least, depth};
   lock_release(&lock);
   return is_late ? SONDE_EBUSY : 0;
 }
@@ -130,8 +125,8 @@ int sonde_trace_save(const char *path) {
   return memory_recording_save(path);
 }
 
-static int print(int fd, const print_filter_t *filter) {
-  return memory_recording_is_on() ? trace_print(fd, filter) : SONDE_EINVAL;
+static int print(int fd, const print_filter_t *shown) {
+  return memory_recording_is_on() ? trace_print(fd, shown) : SONDE_EINVAL;
 }
 
 int sonde_trace_print(int fd) { return print(fd, &(print_filter_t){.share = PRINTED_SHARE}); }

@@ -229,11 +229,11 @@ static const char *parse_trace_limit(recorder_options_t *o, int key, const char 
   if (key == KEY_TRACE_LEAST) {
     if (!parse_duration(value, &ns) || ns < 1 || ns > TRACE_LEAST_MAX_NS)
       return "--trace-least takes a duration such as 10us, at most an hour";
-    o->trace_least_ns = (uint64_t)ns;
+    o->trace_filter.least_ns = (uint64_t)ns;
   } else {
     if (!parse_number(value, 1, TRACE_DEPTH_MAX, &depth))
       return "--trace-depth takes a number from 1 to 262143";
-    o->trace_depth = (uint32_t)depth;
+    o->trace_filter.depth = (uint32_t)depth;
   }
   return NULL;
 }
@@ -370,7 +370,7 @@ static const char *refuse_alone(const parsed_t *p) {
   bool records_stacks = o->mode & (RECORD_BLOCKS | RECORD_LIVE) || o->leaks;
   bool is_off = p->malloc_given && !(o->mode & SENSOR_MODE_malloc);
   if (p->no_waits && !(o->mode & SENSOR_MODE_trace)) return "--no-waits needs --trace";
-  if ((o->trace_least_ns || o->trace_depth) && !(o->mode & SENSOR_MODE_trace))
+  if ((o->trace_filter.least_ns || o->trace_filter.depth) && !(o->mode & SENSOR_MODE_trace))
     return "--trace-least and --trace-depth need --trace";
   if (o->python_lines && !records_stacks && !is_off)
     return "--python-lines needs --malloc=all, --malloc=malloc or --malloc=live";
