@@ -35,7 +35,7 @@ TARGET = BUILT["target"]
 # Verbs that look at a process and are tried once nevertheless.
 SHARE = ("top", "record -p trace", "record -p coverage", "ctl attach")
 # Calls that failed without a reason once, or with a wrong one.
-ONCE_WRONG = {"agent woken": [("mmap", lambda _: [1])],
+ONCE_WRONG = {"agent woken": [("mmap", lambda _: [1, 2])],
               "doctor": [("clone", lambda count: range(1, count + 1)), ("alloc", lambda count: range(14, count + 1))],
               "audit": [("alloc", lambda _: [1])], "record": [("write", lambda count: range(1, min(count, 9)))],
               "agent malloc": [("ptrace", lambda count: range(23, min(count, 27)))]}

@@ -388,15 +388,23 @@ static void find_loader(loader_t *loader) {
 }
 
 static loader_t *the_loader;
+static loader_t reserve; /* without memory, functions that are replaced by name must still be found */
+
+static loader_t *allocate(void) {
+  static uint32_t is_used;
+  uint32_t unused = 0;
+  loader_t *mine = os_map(sizeof *mine);
+  return mine || !cas_acq_rel(&is_used, &unused, 1u) ? mine : &reserve;
+}
 
 const loader_t *linux_loader(void) {
   loader_t *known = load_acquire(&the_loader);
   if (LIKELY(known != NULL)) return known;
-  loader_t *mine = os_map(sizeof *mine);
+  loader_t *mine = allocate();
   if (mine == NULL) return NULL;
   find_loader(mine);
   if (cas_acq_rel(&the_loader, &known, mine)) return mine;
-  os_unmap(mine, sizeof *mine);
+  if (mine != &reserve) os_unmap(mine, sizeof *mine);
   return known;
 }
 
