@@ -388,8 +388,8 @@ static void find_loader(loader_t *loader) {
 }
 
 static loader_t *the_loader;
-static loader_t
-    reserve; /* without memory, functions that are replaced by name must still be found */
+/* Without memory, functions that are replaced by name must still be found. */
+static loader_t reserve;
 
 static loader_t *allocate(void) {
   static uint32_t is_used;
