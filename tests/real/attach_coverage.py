@@ -32,7 +32,7 @@ WAITS = r"""
 #include <sys/sem.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-static int events[4], answers, wrong, set;
+static int events[4], answers, epoll, wrong, set;
 static void opens(void) {
   for (int i = 0; i < 100; i++) close(open("/dev/null", O_RDONLY));
   for (int i = 0; i < 30; i++) close((int)syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDONLY));
@@ -42,14 +42,8 @@ static int waits(long how) {
   struct epoll_event event = {.events = EPOLLIN};
   struct pollfd in = {.fd = events[how], .events = POLLIN};
   struct sembuf down = {0, -1, 0};
-  int epoll = -1, result;
   switch (how) {
-  case 0:
-    epoll = epoll_create1(0);
-    epoll_ctl(epoll, EPOLL_CTL_ADD, events[0], &event);
-    result = epoll_wait(epoll, &event, 1, -1);
-    close(epoll);
-    return result == 1;
+  case 0: return epoll_wait(epoll, &event, 1, -1) == 1;
   case 1: return poll(&in, 1, 600000) == 1;
   case 2: return semop(set, &down, 1) == 0;
   default: return 1; /* its read waits */
@@ -73,6 +67,8 @@ int main(void) {
   set = semget(IPC_PRIVATE, 1, 0600);
   answers = eventfd(0, EFD_SEMAPHORE);
   for (long i = 0; i < 4; i++) events[i] = eventfd(0, 0);
+  epoll = epoll_create1(0);
+  epoll_ctl(epoll, EPOLL_CTL_ADD, events[0], &(struct epoll_event){.events = EPOLLIN});
   for (long i = 0; i < 4; i++) pthread_create(&threads[i], NULL, work, (void *)i);
   if (write(1, "ready\n", 6) != 6) return 1;
   while (read(0, &line, 1) == 1) {
@@ -112,7 +108,9 @@ def calls_of_hooks_and_below_them_are_told_apart(folder):
                 program.work()
                 told = attached.end("audit", sleeps=True)
             until_threads(program.pid, 5)
-            assert not _traced(program.pid) and program.state(sleeps=True) == state
+            assert not _traced(program.pid)
+            now = program.state(sleeps=True)
+            assert now == state, [pair for pair in zip(state, now) if pair[0] != pair[1]]
             coverage = told["coverage"]
             assert coverage["complete"] and not coverage["detached"], coverage
             rows = collections.Counter()

@@ -23,7 +23,7 @@ def early():
   kept.append(bytearray(200000)); return [str(i) for i in range(20000)]
 def late():
   kept.pop(); return [str(i) for i in range(20000)]
-while not os.path.exists(sys.argv[1]): early()
+while not os.path.exists(sys.argv[1]) or len(kept) < 10: early()
 for i in range(10): late()
 """
 
@@ -225,7 +225,8 @@ def a_signal_ends_it_with_a_last_push():
     assert "1 recording pushed" in pushing.communicate()[0] and pushing.returncode == 0
     assert recorder.poll() is None and _totals(server)["alloc_space"] > 0
     open(stop, "w", encoding="ascii").close()
-    assert recorder.wait() == 0
+    status = recorder.wait()
+    assert status == 0, status
 
 
 def _blocks(pid, number):
