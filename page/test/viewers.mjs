@@ -40,8 +40,8 @@ const viewers = {
     async shown(page) {
       await page.waitForFunction(() => document.querySelectorAll("canvas").length > 0);
       await page.keyboard.press("3"); /* its table of functions, "Sandwich" */
-      await page.waitForSelector("tr td");
-      const rows = await page.$$eval("tr", (all) =>
+      await page.waitForSelector("tr td:visible"); /* the list of profiles is hidden */
+      const rows = await page.$$eval("tr:visible", (all) =>
         all.map((row) => [...row.cells].map((cell) => cell.textContent)),
       );
       return { title: await page.title(), rows };
