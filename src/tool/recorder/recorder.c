@@ -378,12 +378,14 @@ static void list_processes(recorder_t *s, bool is_kept) {
   }
 }
 
+/* The copy of the command that is searched ends here: it must not pass for a child that remains. */
 static void search_leaks(recorder_t *s) {
   uint64_t size = 0;
   int32_t error = 0;
   if (!s->options->leaks) return;
   leaks_exchange_t *exchange = leaks_at_exit_open(&s->leaks, &size, &error);
   s->options->search(&s->recording, s->path, exchange, size, error);
+  leaks_at_exit_end(&s->leaks);
 }
 
 static void tell_start(const recorder_t *s) {
