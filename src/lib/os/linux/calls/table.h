@@ -64,7 +64,7 @@
   X(memfd_create, SYS_memfd_create, "a recording in memory", ANY, 1)                               \
   X(ftruncate, SYS_ftruncate, "a recording in memory", ANY, ANY)                                   \
   X(unlinkat, SYS_unlinkat, "remove a recording", AT_FDCWD, ANY)                                   \
-  X(statx, SYS_statx, "check the recording's descriptor", ANY, ANY, 0x1000, 0x100, ANY)            \
+  X(statx, SYS_statx, "check the recording's descriptor", ANY, ANY, 0x1000, 0x300, ANY)            \
   X(pwrite64, SYS_pwrite64, "write chunks", ANY, ANY, ANY, ANY)                                    \
   X(fallocate, SYS_fallocate, "empty the table of live blocks", ANY, 3, ANY, ANY)                  \
   X(fallocate_own, SYS_fallocate, "sleep", ANY, 0, 0, ANY)                                         \
