@@ -97,10 +97,13 @@ static unsigned long start_by_scan(const listing_t *listing, unsigned long addre
   return nearest;
 }
 
+/* Linkers make names with an '@' that is no version: e843419@00a4_000009ec_3a8. */
 static int is_listed(const listing_t *listing, unsigned long address, const char *name) {
-  for (int i = 0; i < listing->count; i++)
-    if (listing->symbols[i].address == address && strcmp(listing->symbols[i].name, name) == 0)
-      return 1;
+  size_t length = strcspn(name, "@");
+  for (int i = 0; i < listing->count; i++) {
+    const listed_t *s = &listing->symbols[i];
+    if (s->address == address && strncmp(s->name, name, length) == 0 && !s->name[length]) return 1;
+  }
   return 0;
 }
 

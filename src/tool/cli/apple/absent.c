@@ -14,7 +14,7 @@ static int absent(int argc, char **argv, const char *instead) {
     char about[256];
     snprintf(about, sizeof about, "This verb needs Linux. On macOS, %s.", instead);
     const cli_usage_t usage = {.verb = argv[0], .about = about};
-    cli_print_help(&usage);
+    cli_print_help(&usage, NULL);
     return CLI_DONE;
   }
   return message_fail("not supported on macOS: %s", instead);

@@ -166,8 +166,8 @@ static int run(request_t *q, char **paths) {
       (void)cli_wrong_use(&usage, "--label takes NAME=VALUE");
       goto end;
     }
-  if (q->every_ns ? push_while_written(q, &target, &limits, *paths)
-                  : push_each(q, &target, &limits, paths)) {
+  if (q->every_ns > 0 ? push_while_written(q, &target, &limits, *paths)
+                      : push_each(q, &target, &limits, paths)) {
     (q->json ? print_json : print_text)(q, &target);
     status = q->unreadable ? CLI_FAILED : CLI_DONE;
   }
@@ -214,7 +214,7 @@ int verb_push(int argc, char **argv) {
   if (key < 0) return parser.status;
   if (!parser.rest_count) return cli_wrong_use(&usage, "takes recordings or folders of them");
   if (!request.url) return cli_wrong_use(&usage, "--to says where to; nothing is sent without it");
-  if (request.every_ns && parser.rest_count > 1)
+  if (request.every_ns > 0 && parser.rest_count > 1)
     return cli_wrong_use(&usage, "--every takes one recording");
   int status = run(&request, parser.rest);
   recordings_free(&request.recordings);
