@@ -60,6 +60,7 @@ static int mac_maskrune(int c, unsigned long mask) {
   return 0;
 }
 static int mac_tolower(int c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; }
+static int mac_toupper(int c) { return c >= 'a' && c <= 'z' ? c - 32 : c; }
 
 static void mac_memset_pattern16(char *out, const char *pattern, size_t size) {
   for (size_t i = 0; i < size; i++)
@@ -299,6 +300,7 @@ const stand_in_t libc_stand_ins[] = {
     {"__DefaultRuneLocale", rune_locale},
     {"___maskrune", mac_maskrune},
     {"___tolower", mac_tolower},
+    {"___toupper", mac_toupper},
     {"_memset_pattern16", mac_memset_pattern16},
     {"___memcpy_chk", __memcpy_chk},
     {"___memmove_chk", __memmove_chk},

@@ -13,6 +13,8 @@ from helpers import (
     skip, sonde, try_sonde)
 from shared.calls import no_call_missing, paths_of, record_trace, trace_of, trace_source
 
+needs_agent()
+
 SHAPES = ["fib", "qsort", "alloca", "tail", "signal", "altstack", "threads", "longjmp", "longjmp_again",
           "longjmp_handler", "exit"]
 SHAPES_CC = ["throw", "virtual"]
@@ -38,7 +40,6 @@ def _depth_of(way):
     compiler, options, trace = WAYS[way]
 
     def case():
-        needs_agent()
         needs(compiler)
         if way == "any_function" and platform.machine() != "x86_64":
             skip("what the program does is known for x86_64")
@@ -80,7 +81,6 @@ def _check_long_calls(told, calls):
 
 def short_calls():
     """They leave no record, also where chunks end between a start and an end."""
-    needs_agent()
     for way, (compiler, options, trace) in WAYS.items():
         if way == "any_function" and platform.machine() != "x86_64":
             continue
@@ -100,7 +100,6 @@ def short_calls():
 
 def imports():
     """Imported functions: the C library's qsort calls nothing that is traced, so all are at depth 1."""
-    needs_agent()
     program = _build("shapes.c", "gcc")
     found = {}
     for options in (), ("--trace-depth=1",), ("--trace-least=3600s",):
@@ -112,7 +111,6 @@ def imports():
 
 def both_and_calls_without_a_return():
     """Calls that longjmp or an exception ends keep their record; the report leaves out short ones."""
-    needs_agent()
     program = _build("shapes.c", "gcc", "-finstrument-functions")
     for shape in "longjmp", "longjmp_handler", "signal", "threads", "exit":
         told = trace_of(record_trace(program, shape, options=["--trace-least=3600s", "--trace-depth=3"])[0])
@@ -121,7 +119,6 @@ def both_and_calls_without_a_return():
 
 
 def children():
-    needs_agent()
     program = _build("shapes.c", "gcc", "-finstrument-functions")
     path, _ = record_trace(program, "fork", options=["--trace-depth=2", "--follow"])
     files = glob.glob(path.removesuffix("sonde") + "*")

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +14,17 @@
 #include "base/terminal.h"
 #include "hook/move.h"
 #include "record/format.h"
+
+/* The shared buffers and the tables of the agent are mapped in the program. */
+void notes_of_address_space(void) {
+  const uint64_t own_bytes = SHM_BYTES + (SHM_BYTES >> 2), many = 8 * own_bytes;
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur >= many) return;
+  message_note(
+      "the limit on address space is %llu MB (ulimit -v); the recording takes up to %llu MB "
+      "of the program's",
+      (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)own_bytes >> 20);
+}
 
 void notes_of_programs(const shm_control_t *control, const char *why) {
   const int size = sizeof control->emulator; /* the program can write there */

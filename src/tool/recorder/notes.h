@@ -8,6 +8,9 @@
 
 #include "recorder/recording_file.h"
 
+/* Before a program is recorded: that a limit on address space leaves it little. */
+void notes_of_address_space(void);
+
 /* Programs that are missing: what an emulator runs, what replaced the program and did not load the
  * agent, for the reason WHY (NULL: unknown); and blocks of an allocator in the executable. */
 void notes_of_programs(const shm_control_t *control, const char *why);

@@ -437,17 +437,6 @@ static int fail(const char *subject, const char *problem) {
   return RECORDER_FAILED;
 }
 
-/* The shared buffers and the tables of the agent are mapped in the program. */
-static void note_address_space(void) {
-  const uint64_t own_bytes = SHM_BYTES + (SHM_BYTES >> 2), many = 8 * own_bytes;
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_AS, &limit) < 0 || limit.rlim_cur >= many) return;
-  message_note(
-      "the limit on address space is %llu MB (ulimit -v); the recording takes up to %llu MB "
-      "of the program's",
-      (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)own_bytes >> 20);
-}
-
 static void set_monitor_options(recorder_t *s) {
   const recorder_options_t *o = s->options;
   s->budget.permille = o->budget_permille;
@@ -494,7 +483,7 @@ int recorder_run(char **command, const recorder_options_t *o) {
   (void)signal(SIGXFSZ, inherited); /* for the program */
   recorder_t s = {.options = o, .agent_fd = agent_fd, .traced = traced};
   set_monitor_options(&s);
-  note_address_space();
+  notes_of_address_space();
   if (o->jit && !jit_runtimes_set()) return fail("cannot set the environment:", strerror(errno));
   const launch_tracing_t tracing = {traced != TRACED_NONE, o->mode & RECORD_CALLS};
   const char *preloaded = traced == TRACED_STATIC ? NULL : agent;
