@@ -78,8 +78,9 @@ typedef struct text_block {
 struct reader {
   /* -1: none */
   int fd;
-  /* a copy of the recorder's shared buffers; NULL: none */
-  uint8_t *shm;
+  /* A copy of the recorder's shared buffers; NULL: none. Records whose first byte is in `heads`,
+   * which was copied before, are complete in it. */
+  uint8_t *shm, *heads;
   uint64_t shm_size;
   /* of reader_open_bytes */
   const uint8_t *data;
@@ -146,12 +147,26 @@ reader_t *reader_new(void);
  * smaller at the end. */
 size_t reader_read(const reader_t *reader, bool shm, uint64_t offset, void *out, size_t size);
 
+size_t reader_read_fd(int fd, uint64_t offset, void *out, size_t size);
+
+/* Copies the slots in use of the buffers that FD refers to, if they are those of READER's file. A
+ * chunk that is open now is in the copy, or was closed meanwhile and is in the file, whose size is
+ * read later. A chunk in both is complete in the file. */
+void reader_copy_shm(reader_t *reader, int fd);
+
 /* One place of the file in memory: a chunk, or several that were packed together. */
 typedef struct chunk_buffer {
   /* READ_PADDING zeros behind */
   uint8_t *bytes;
   size_t capacity, size, at;
+  /* of a chunk that was being written: what it had before it was copied; NULL: another chunk */
+  const uint8_t *heads;
 } chunk_buffer_t;
+
+/* True if a record begins at P of BUFFER, and is complete. */
+static inline bool chunk_has_record(const chunk_buffer_t *buffer, const uint8_t *p) {
+  return *p && (!buffer->heads || buffer->heads[p - buffer->bytes]);
+}
 
 /* Reads PLACE into BUFFER, which is zeros at first. False if the place is damaged: the caller skips
  * it, and it has been counted. */

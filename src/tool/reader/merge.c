@@ -156,7 +156,7 @@ static bool decode_extended(merge_t *m, decoder_t *d, const uint8_t *p, record_e
 /* Decodes the event at D->p, a realloc as two; false at the end of the chunk. */
 static inline bool decode(merge_t *m, decoder_t *d) {
   const uint8_t *p = d->p;
-  if (p >= d->end || *p == EVENT_NONE) return false;
+  if (p >= d->end || !chunk_has_record(&d->buffer, p)) return false;
   unsigned head = *p++;
   uint64_t delta = head >> EVENT_TIME_SHIFT, took = 0, given = 0, size = 0;
   if (__builtin_expect(delta == EVENT_TIME_MORE, 0)) delta += varint_get_padded(&p);

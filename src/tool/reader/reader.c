@@ -23,7 +23,7 @@
 #include "record/shm.h"
 #include "sonde/status.h"
 
-static size_t read_fd(int fd, uint64_t offset, void *out, size_t size) {
+size_t reader_read_fd(int fd, uint64_t offset, void *out, size_t size) {
   size_t done = 0;
   while (done < size) {
     ssize_t n = pread(fd, (char *)out + done, size - done, (off_t)(offset + done));
@@ -37,7 +37,7 @@ static size_t read_fd(int fd, uint64_t offset, void *out, size_t size) {
 size_t reader_read(const reader_t *r, bool shm, uint64_t offset, void *out, size_t size) {
   const uint8_t *data = shm ? r->shm : r->data;
   uint64_t whole = shm ? r->shm_size : r->size;
-  if (!data) return shm ? 0 : read_fd(r->fd, offset, out, size);
+  if (!data) return shm ? 0 : reader_read_fd(r->fd, offset, out, size);
   if (offset >= whole) return 0;
   if (size > whole - offset) size = (size_t)(whole - offset);
   memcpy(out, data + offset, size);
@@ -73,6 +73,7 @@ bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
   chunk_header_t h;
   size_t need = (size_t)place->size + READ_PADDING;
   b->size = b->at = 0;
+  b->heads = place->from_shm ? r->heads + place->offset : NULL;
   if (b->capacity < need) {
     free(b->bytes);
     b->bytes = malloc(need);
@@ -242,44 +243,6 @@ static int index_file(reader_t *r) {
   return 0;
 }
 
-/* Whether the slot at OFFSET of FD still has the chunk H: its payload was then copied before the
- * slot was used again. Otherwise that chunk is complete in the file. */
-static bool is_still_there(int fd, uint64_t offset, const chunk_header_t *h) {
-  chunk_header_t now;
-  return read_fd(fd, offset, &now, sizeof now) == sizeof now && now.magic == h->magic &&
-         now.type == h->type && now.stream == h->stream && now.sequence == h->sequence &&
-         now.exec_index == h->exec_index;
-}
-
-/* Forgets the chunks whose slots were used again while they were copied. */
-static void drop_torn(const reader_t *r, int fd) {
-  const shm_control_t *control = (const void *)r->shm;
-  for (uint64_t page = SHM_CONTROL_PAGES; page < r->shm_size / SHM_PAGE; page++) {
-    chunk_header_t *h = (void *)(r->shm + page * SHM_PAGE);
-    if (!control->slot_class[page] || h->magic != CHUNK_MAGIC) continue;
-    if (!is_still_there(fd, page * SHM_PAGE, h)) h->magic = 0;
-  }
-}
-
-/* Copies the slots in use. A chunk that is open now is in the copy, or was closed meanwhile and is
- * in the file, whose size is read later. A chunk in both is complete in the file. */
-static void copy_shm(reader_t *r, int fd) {
-  shm_control_t *control = malloc(sizeof *control);
-  struct stat file;
-  bool ours = control && fstat(r->fd, &file) == 0 &&
-              read_fd(fd, 0, control, sizeof *control) == sizeof *control &&
-              control->magic == SHM_MAGIC && control->file_inode == file.st_ino;
-  uint64_t pages = ours ? control->pages_used : 0;
-  if (pages > SHM_PAGES) pages = SHM_PAGES;
-  if (pages) r->shm = calloc(pages, SHM_PAGE);
-  if (r->shm) {
-    r->shm_size = pages * SHM_PAGE;
-    (void)read_fd(fd, 0, r->shm, r->shm_size);
-    drop_torn(r, fd);
-  }
-  free(control);
-}
-
 /* Whether the pids of H are those that this process sees. */
 static bool are_own_pids(const record_header_t *h) {
   struct stat space;
@@ -294,7 +257,7 @@ static void read_shm(reader_t *r) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   bool readable = fd >= 0 || errno == ENOENT;
   if (fd >= 0) {
-    copy_shm(r, fd);
+    reader_copy_shm(r, fd);
     close(fd);
   }
   r->abandoned = readable && !r->shm && are_own_pids(&r->header);
@@ -523,6 +486,7 @@ void reader_close(reader_t *r) {
   if (!r) return;
   if (r->fd >= 0) close(r->fd);
   free(r->shm);
+  free(r->heads);
   while (r->texts) {
     text_block_t *next = r->texts->next;
     free(r->texts);

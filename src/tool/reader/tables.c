@@ -327,8 +327,9 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   }
 }
 
-static int read_chunk(reader_t *r, const uint8_t *p, const uint8_t *end) {
-  while (p < end && *p != TABLE_NONE) {
+static int read_chunk(reader_t *r, const chunk_buffer_t *buffer, const uint8_t *p,
+                      const uint8_t *end) {
+  while (p < end && chunk_has_record(buffer, p)) {
     uint8_t type = *p++;
     uint64_t size;
     if (!varint_get(&p, end, &size) || size > (uint64_t)(end - p)) {
@@ -350,7 +351,7 @@ static int read_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b
   int status = 0;
   if (!reader_place(r, place, buffer)) return 0;
   while (status == 0 && reader_chunk(buffer, &h, &payload, &end))
-    status = read_chunk(r, payload, end);
+    status = read_chunk(r, buffer, payload, end);
   return status;
 }
 
