@@ -69,10 +69,11 @@ void reader_copy_shm(reader_t *r, int fd) {
               control->magic == SHM_MAGIC && control->file_inode == file.st_ino;
   uint64_t pages = ours ? control->pages_used : 0;
   if (pages > SHM_PAGES) pages = SHM_PAGES;
-  if (pages) r->shm = calloc(pages, SHM_PAGE);
-  if (r->shm && (r->heads = calloc(pages, SHM_PAGE))) {
-    r->shm_size = pages * SHM_PAGE;
-    copy_slots(r, fd);
-  }
   free(control);
+  if (!pages) return;
+  r->shm = calloc(pages, SHM_PAGE);
+  r->heads = calloc(pages, SHM_PAGE);
+  if (!r->shm || !r->heads) return;
+  r->shm_size = pages * SHM_PAGE;
+  copy_slots(r, fd);
 }
