@@ -14,9 +14,9 @@ static bool is_name(const section_t *names, uint64_t at, const char *name) {
   }
 }
 
-bool image_find_exported(const image_t *image, exported_t *wanted, int count) {
+static bool find_in(const image_t *image, const section_t *symbols, const section_t *names,
+                    exported_t *wanted, int count) {
   const elf_shape_t shape = {.is_64bit = true};
-  const section_t *symbols = &image->dynsym, *names = &image->dynsym_names;
   for (int i = 0; i < count; i++)
     wanted[i].address = wanted[i].size = 0;
   if (image->is_macho || !image->is_64bit || image->is_big_endian || !symbols->data) return false;
@@ -31,4 +31,12 @@ bool image_find_exported(const image_t *image, exported_t *wanted, int count) {
     }
   }
   return true;
+}
+
+bool image_find_exported(const image_t *image, exported_t *wanted, int count) {
+  return find_in(image, &image->dynsym, &image->dynsym_names, wanted, count);
+}
+
+bool image_find_defined(const image_t *image, exported_t *wanted, int count) {
+  return find_in(image, &image->symtab, &image->symtab_names, wanted, count);
 }

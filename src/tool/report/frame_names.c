@@ -16,7 +16,9 @@
 typedef struct functions {
   frame_name_t *names;
   int count;
-  char *text; /* the demangled form of the frame's text; NULL: the text is no linker name */
+  /* the demangled form of the frame's text, or of the name of generated code; NULL: it is no linker
+   * name */
+  char *text;
 } functions_t;
 
 typedef struct module {
@@ -117,6 +119,13 @@ static void set_text(frame_name_t *name, const record_frame_t *f, functions_t *a
   name->is_text = !a->text;
 }
 
+static void set_generated(frame_name_t *name, functions_t *a) {
+  static char text[DEMANGLE_MAX];
+  name->own = generated_is_own(name->function, name->file);
+  if (demangle(name->function, text, sizeof text)) a->text = strdup(text);
+  if (a->text) name->function = a->text;
+}
+
 static void set_language(frame_name_t *name, language_t language) {
   source_role_t role = language_facts(language)->role(name->file);
   name->python = language == LANGUAGE_PYTHON;
@@ -168,7 +177,7 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (reader_is_interpreted(f))
       set_language(name, language_of_pc(f->pc));
     else if (!m && stored && name->known)
-      name->own = generated_is_own(name->function, name->file);
+      set_generated(name, a);
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }

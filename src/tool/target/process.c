@@ -26,6 +26,7 @@
 #include "target/access.h"
 #include "target/modules.h"
 #include "target/interpreter/interpreter.h"
+#include "target/jit/images.h"
 
 #define MAPS_BYTES_MAX ((size_t)256 << 20)
 
@@ -252,9 +253,21 @@ static bool process_open(target_t *target) {
   return process->memory.window && process->task >= 0;
 }
 
+static const image_t *find_generated(target_t *target, uint64_t pc) {
+  const mapping_t *m = maps_find(&target->maps, pc);
+  if (!m || !(m->access & MAP_EXEC)) return NULL;
+  if (!target->generated_tried) {
+    target->generated_tried = true; /* first: opening looks for images, too */
+    target->generated = jit_images_open(target);
+  }
+  return target->generated ? jit_images_find(target->generated, pc) : NULL;
+}
+
 static const image_t *find_image(images_t *self, uint64_t pc) {
-  module_t *module = target_module((target_t *)self, pc);
-  return module && module->state == MODULE_READY ? &module->image : NULL;
+  target_t *target = (target_t *)self;
+  module_t *module = target_module(target, pc);
+  if (!module) return find_generated(target, pc);
+  return module->state == MODULE_READY ? &module->image : NULL;
 }
 
 target_t *target_new(void) {
@@ -306,6 +319,7 @@ void target_close(target_t *target) {
   if (!target) return;
   target_forget_threads(target);
   interpreter_close(target->interpreter);
+  jit_images_close(target->generated);
   modules_free(target);
   if (target->close) target->close(target);
   maps_free(&target->maps);

@@ -162,6 +162,10 @@ struct target {
   /* found by the first capture that merges its frames; NULL: none */
   struct interpreter *interpreter;
   bool interpreter_tried;
+  /* code that the program registered with debuggers, read when a stack has code outside of all
+   * images; NULL: none */
+  struct jit_images *generated;
+  bool generated_tried;
   /* where the last search ended: searches are close together */
   size_t last_mapping;
   /* from reading the first thread to the last */

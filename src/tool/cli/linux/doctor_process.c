@@ -107,7 +107,7 @@ static void check_jit(doctor_t *doctor) {
   const jit_runtime_t *runtime = jit_runtime_of(doctor->target->exe);
   if (jit.codes)
     doctor_add(doctor, VERDICT_GOOD, NULL, "code generated at run time is named by %s",
-               jit.files.path);
+               jit.file_count ? jit.files.path : "symbol files in memory (GDB's JIT interface)");
   else if (jit.files.problem)
     doctor_add(doctor, VERDICT_LIMITED, NULL,
                "code generated at run time has no names: %s is not used: %s", jit.files.path,
@@ -118,7 +118,7 @@ static void check_jit(doctor_t *doctor) {
   else
     doctor_add(doctor, VERDICT_LIMITED, NULL,
                "code generated at run time has no names: the program writes no perf map "
-               "(/tmp/perf-%d.map) and no jitdump file",
+               "(/tmp/perf-%d.map) and no jitdump file, and registers no symbol files",
                doctor->target->pid);
   jit_live_close(&jit);
 }

@@ -11,6 +11,7 @@
 #include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/writer.h"
 #include "target/jit/file.h"
+#include "target/jit/registered.h"
 #include "target/jit/runtime.h"
 
 #define FIRST_NS    UINT64_C(100000000)
@@ -27,6 +28,13 @@ struct code_names {
   monitor_writer_t *writer;
   jit_files_t files;
   jit_t *codes;
+  /* codes that are registered, and the program as it was when their lists were searched; NULL: they
+   * were not */
+  jit_registered_t registered;
+  target_t *target;
+  uint64_t registered_ns, lists_due_ns;
+  /* pcs at that time */
+  uint32_t lists_pcs;
   uint32_t exec_index;
   uint64_t search_due_ns;
   /* pcs and codes of the last look-up */
@@ -44,16 +52,47 @@ static uint32_t pc_count(const code_names_t *n) {
   return count < SHM_CODE_MAX ? count : SHM_CODE_MAX;
 }
 
+/* ---- registered code ------------------------------------------------------------------------ */
+
+static void close_target(code_names_t *n) {
+  target_close(n->target);
+  n->target = NULL;
+  n->registered.list_count = 0;
+}
+
+/* A library with a list may be loaded at any time. It is searched for when new pcs are there. */
+static void find_lists(code_names_t *n, uint64_t now_ns) {
+  problem_t problem;
+  if (now_ns < n->lists_due_ns || pc_count(n) == n->lists_pcs) return;
+  n->lists_due_ns = now_ns + SEARCH_NS;
+  n->lists_pcs = pc_count(n);
+  close_target(n);
+  n->target = target_open_process((pid_t)n->recording->header.pid, &problem);
+  if (n->target) jit_registered_find(&n->registered, n->target);
+}
+
+static void read_registered(code_names_t *n, uint64_t now_ns) {
+  find_lists(n, now_ns);
+  if (!n->target || !n->registered.list_count) return;
+  jit_reader_t reader = jit_reader(n->target);
+  n->has_read |= jit_registered_add(&n->registered, &reader.memory, n->registered_ns, n->codes);
+  n->registered_ns = now_ns;
+}
+
+/* ---- the recording -------------------------------------------------------------------------- */
+
 /* Codes of the program before are gone. Its pcs stay: which are the new one's is not known. */
 static void follow_exec(code_names_t *n) {
   uint32_t exec_index = load_acquire(&n->recording->control->exec_index);
   if (exec_index == n->exec_index) return;
   n->exec_index = exec_index;
-  n->pcs = 0;
+  n->pcs = n->lists_pcs = 0;
   n->known = 0;
   n->files.path[0] = n->files.mapped[0] = 0;
-  n->search_due_ns = 0;
+  n->search_due_ns = n->lists_due_ns = n->registered_ns = 0;
   n->has_read = false;
+  close_target(n);
+  jit_registered_free(&n->registered);
   jit_clear(n->codes);
 }
 
@@ -119,6 +158,7 @@ static void poll_once(code_names_t *n, bool last) {
   pid_t own = (pid_t)load_relaxed(&n->recording->control->own_pid);
   if (own > 0) n->files.inner = own;
   n->has_read |= jit_files_read(&n->files, n->codes, now_ns);
+  if (!last) read_registered(n, now_ns);
   write_names(n);
 }
 
@@ -139,6 +179,8 @@ static void *watch(void *context) {
 }
 
 static void free_names(code_names_t *n) {
+  close_target(n);
+  jit_registered_free(&n->registered);
   jit_files_close(&n->files);
   jit_close(n->codes);
   monitor_writer_free(n->writer);
@@ -168,7 +210,7 @@ static void note(const code_names_t *n, void (*print)(const char *line)) {
   else if (!n->has_read && runtime)
     snprintf(line, sizeof line, "generated code has no names: run '%s'%s", runtime->command,
              runtime->variable ? ", or add --jit" : "");
-  else if (n->left_out || jit_lost(n->codes) || pc_count(n) == SHM_CODE_MAX)
+  else if (n->left_out || jit_lost(n->codes) || n->registered.lost || pc_count(n) == SHM_CODE_MAX)
     snprintf(line, sizeof line, "some generated code has no names: there is too much of it");
   if (line[0]) print(line);
 }

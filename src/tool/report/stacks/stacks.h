@@ -25,6 +25,7 @@ typedef struct named {
   bool system;               /* of a system image (symbol/system.h) */
   symbol_frame_t *functions; /* owned by the symbolizer */
   int count;
+  char *demangled; /* the name of generated code; NULL: it is no linker name */
   const char *why; /* why it has no name; static text */
 } symbolized_pc_t;
 

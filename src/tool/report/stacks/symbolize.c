@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/hash.h"
 #include "report/stacks/stacks.h"
+#include "symbol/demangle.h"
 #include "symbol/language.h"
 #include "target/jit/live.h"
 #include "target/interpreter/interpreter.h"
@@ -51,6 +52,7 @@ void stack_symbolizer_free(stack_symbolizer_t *symbolizer) {
   if (!symbolizer) return;
   for (size_t i = 0; i < symbolizer->count; i++) {
     free(symbolizer->pcs[i]->functions);
+    free(symbolizer->pcs[i]->demangled);
     free(symbolizer->pcs[i]);
   }
   free(symbolizer->pcs);
@@ -97,7 +99,8 @@ static bool is_system(const stack_symbolizer_t *symbolizer, const module_t *modu
 /* Why generated code has no name. The text is valid as long as the symbolizer. */
 static const char *why_unnamed(stack_symbolizer_t *symbolizer) {
   const jit_live_t *jit = &symbolizer->jit;
-  if (jit->codes) return "generated code that its perf map does not name";
+  if (jit->codes && jit->file_count) return "generated code that its perf map does not name";
+  if (jit->codes) return "generated code that its symbol files do not name";
   if (!jit->files.problem) return "generated code without a perf map";
   snprintf(symbolizer->why, sizeof symbolizer->why, "generated code; %s is not used: %s",
            jit->files.path, jit->files.problem);
@@ -115,8 +118,11 @@ static void look_up_jit(stack_symbolizer_t *symbolizer, symbolized_pc_t *named) 
   named->functions = calloc(1, sizeof *named->functions);
   if (!named->functions) return;
   named->count = 1;
-  named->source = jit->files.path;
-  named->functions[0] = (symbol_frame_t){.function = symbol->name,
+  named->source = jit_live_file_of(jit, symbol);
+  static char text[DEMANGLE_MAX];
+  if (demangle(symbol->name, text, sizeof text)) named->demangled = strdup(text);
+  const char *function = named->demangled ? named->demangled : symbol->name;
+  named->functions[0] = (symbol_frame_t){.function = function,
                                          .raw = symbol->name,
                                          .has_offset = true,
                                          .function_offset = named->pc - symbol->address};

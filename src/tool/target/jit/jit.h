@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Names of code that was generated at run time, from the files that a JIT compiler writes: a perf
- * map (/tmp/perf-PID.map) or a jitdump file (jit-PID.dump, which it keeps mapped).
+ * Names of code that was generated at run time: from the files that a JIT compiler writes, a perf
+ * map (/tmp/perf-PID.map) or a jitdump file (jit-PID.dump, which it keeps mapped), and from what it
+ * registers with GDB's JIT interface (registered.h).
  *
- * A table keeps every code that was at an address, in the order in which the file names them. One
+ * A table keeps every code that was at an address, in the order in which they became known. One
  * thread uses a table. Its memory is at most JIT_BYTES_MAX; codes beyond that are counted.
  */
 #ifndef SONDE_TARGET_JIT_JIT_H
@@ -26,7 +27,7 @@ typedef struct jit_symbol {
   /* The code was put there between these times of CLOCK_MONOTONIC. A jitdump file has the time
    * itself: both are equal, and is_exact is set. earliest_ns 0: unknown. */
   uint64_t earliest_ns, latest_ns;
-  /* larger is later */
+  /* larger is later; from 1 */
   uint64_t number;
   /* owned by the jit_t */
   const char *name;
@@ -40,7 +41,7 @@ void jit_close(jit_t *jit);
 /* Removes all codes. */
 void jit_clear(jit_t *jit);
 
-/* Until the next call of it: the times of the codes that a perf map adds. */
+/* Until the next call of it: the times of codes that are added without a time. */
 void jit_set_times(jit_t *jit, uint64_t earliest_ns, uint64_t latest_ns);
 
 /* Adds a code with the first LENGTH bytes of NAME. INDEX is the number of the code in a jitdump
