@@ -29,7 +29,7 @@ packages() {
     libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
     clang libclang-rt-dev llvm clang-format clang-tidy shellcheck pyflakes3 \
     libunwind-dev python3-dbg libc6-dbg musl-tools gobjc libgnustep-base-dev rpm npm meson mandoc zsh fish tmux \
-    libgtest-dev catch2 python3-pytest nodejs chromium heaptrack \
+    libgtest-dev catch2 python3-pytest nodejs chromium heaptrack lua5.4 liblua5.4-dev \
     $(apt_cross) $(apt_macho) ;;
   apt-get-machine) echo qemu-system-arm mmdebstrap cpio gcc-aarch64-linux-gnu g++-aarch64-linux-gnu \
     libcmocka-dev:arm64 libelf-dev:arm64 libdw-dev:arm64 liblzma-dev:arm64 libiberty-dev:arm64 \

@@ -6,7 +6,8 @@ import json
 import shutil
 
 from helpers import kill, needs, output_of, run_cases, skip, sonde, until
-from shared.php_frames import compare, compare_rounds, start, waits
+from shared.php_frames import compare, compare_rounds, start
+from shared.told import waits
 
 PHP = shutil.which("php8.2")
 

@@ -18,13 +18,15 @@ typedef enum language {
   LANGUAGE_PYTHON,
   LANGUAGE_RUBY,
   LANGUAGE_PHP,
+  LANGUAGE_LUA,
   LANGUAGE_COUNT
 } language_t;
 
-/* "Py", "Rb" and "Ph" */
+/* "Py", "Rb", "Ph" and "Lu" */
 #define PYTHON_PC_TAG UINT64_C(0x5079)
 #define RUBY_PC_TAG   UINT64_C(0x5262)
 #define PHP_PC_TAG    UINT64_C(0x5068)
+#define LUA_PC_TAG    UINT64_C(0x4c75)
 
 #define LANGUAGE_PC_MASK ((UINT64_C(1) << 48) - 1)
 
@@ -33,6 +35,7 @@ static inline language_t language_of_pc(uint64_t pc) {
   case PYTHON_PC_TAG: return LANGUAGE_PYTHON;
   case RUBY_PC_TAG: return LANGUAGE_RUBY;
   case PHP_PC_TAG: return LANGUAGE_PHP;
+  case LUA_PC_TAG: return LANGUAGE_LUA;
   default: return LANGUAGE_NATIVE;
   }
 }
@@ -43,6 +46,7 @@ static inline uint64_t language_tag(language_t language) {
   case LANGUAGE_PYTHON: return PYTHON_PC_TAG;
   case LANGUAGE_RUBY: return RUBY_PC_TAG;
   case LANGUAGE_PHP: return PHP_PC_TAG;
+  case LANGUAGE_LUA: return LUA_PC_TAG;
   default: return 0;
   }
 }

@@ -63,9 +63,10 @@ static interpreter_t *interpreter_of(target_t *target, const stacks_options_t *o
   return target->interpreter;
 }
 
-static void read_interpreter(capture_t *capture, const thread_t *thread) {
+static void read_interpreter(capture_t *capture, const thread_t *thread, const regs_t *regs) {
   if (capture->interpreter)
-    interpreter_read(capture->interpreter, thread->tid, capture->options->depth);
+    interpreter_read(capture->interpreter, thread->tid,
+                     regs->r[machine_sp(capture->target->machine)], capture->options->depth);
 }
 
 /* Merges the frames that were read last into the walk's. */
@@ -94,7 +95,7 @@ static void while_stopped(void *context, const regs_t *regs) {
   stopped_t *stopped = context;
   capture_t *capture = stopped->capture;
   load_window(capture->target, regs);
-  read_interpreter(capture, stopped->thread);
+  read_interpreter(capture, stopped->thread, regs);
   if (stopped->in_place) walk_stack(capture->target, regs, capture->options->depth, &capture->walk);
 }
 
@@ -155,7 +156,7 @@ static bool read_blocked(capture_t *capture, thread_t *thread, const thread_file
   state_wait(target, thread, before.number, before.args);
   load_window(target, &thread->regs);
   walk_stack(target, &thread->regs, capture->options->depth, &capture->walk);
-  read_interpreter(capture, thread);
+  read_interpreter(capture, thread, &thread->regs);
   thread_sample(files, now);
   if (!sample_same(&before, now)) return false;
   place_interpreter(capture, thread);
@@ -328,7 +329,7 @@ static void capture_core(capture_t *capture) {
                                               target->memory, wait.args);
     state_wait(target, &target->threads[i], wait.number, wait.args);
     walk_stack(target, &target->threads[i].regs, capture->options->depth, &capture->walk);
-    read_interpreter(capture, &target->threads[i]);
+    read_interpreter(capture, &target->threads[i], &target->threads[i].regs);
     place_interpreter(capture, &target->threads[i]);
     walk_give(&capture->walk, &target->threads[i]);
   }

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Programs that say what the stacks of their threads are in an interpreted language, and what sonde says of them."""
 import json
+import pathlib
 import subprocess
+
+from helpers import kill, sonde, until
 
 
 def start(*command):
@@ -34,3 +37,35 @@ def compare(told, stacks, language, evaluator):
         count += len(ours)
     assert not any(told.values()), told
     return threads, count
+
+
+def waits(program):
+    """Whether the program has read all that it was given, and reads on."""
+    return pathlib.Path(f"/proc/{program.pid}/syscall").read_text().startswith("0 0x0 ")
+
+
+def compare_rounds(started, name, language, evaluator):
+    """Compares one stack after the other of a program that `start` returned, and that waits for a line after each. NAME is
+    for a failure. Returns the numbers of stacks, of their frames, and of the stacks that sonde says are incomplete."""
+    program, said = started
+    count = frames = incomplete = 0
+    try:
+        while said:
+            until(lambda: waits(program), "the program does not wait")
+            stacks = json.loads(sonde("stacks", "--json", program.pid))
+            if f"{language}_missing" in stacks["threads"][0]:
+                assert not frames_of(stacks["threads"][0], language), stacks
+                incomplete += 1
+            else:
+                frames += compare(said, stacks, language, evaluator)[1]
+            count += 1
+            program.stdin.write("\n")
+            program.stdin.flush()
+            line = program.stdout.readline()
+            said = {int(pid): its for pid, its in json.loads(line).items()} if line else None
+    except AssertionError:
+        print(name, flush=True)
+        raise
+    finally:
+        kill(program)
+    return count, frames, incomplete

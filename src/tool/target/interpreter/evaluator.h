@@ -14,6 +14,11 @@
  * x86_64. */
 void evaluator_set(interpreter_t *self, uint64_t address, uint64_t bytes);
 
+/* Makes the evaluator of SELF the largest function that is reached from the function at FROM, by at
+ * most three direct calls one in the other. For libraries that hide the name of their evaluator,
+ * and export a function that calls it. False: none is found, as on other processors than x86_64. */
+bool evaluator_set_called(interpreter_t *self, uint64_t from);
+
 /* Whether PC is in the evaluator or in its moved part. */
 static inline bool evaluator_has(const interpreter_t *self, uint64_t pc) {
   return pc - self->evaluator < self->evaluator_bytes || pc - self->moved < self->moved_bytes;

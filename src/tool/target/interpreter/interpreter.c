@@ -6,7 +6,7 @@
 
 #include "target/process.h"
 
-static const interpreter_kind_t *const kinds[] = {&python_kind, &ruby_kind, &php_kind};
+static const interpreter_kind_t *const kinds[] = {&python_kind, &ruby_kind, &php_kind, &lua_kind};
 
 static bool read_target(memory_t *self, uint64_t address, void *out, size_t size) {
   target_t *target = ((interpreter_t *)self)->target;
@@ -58,7 +58,8 @@ pid_t interpreter_inner_tid(const interpreter_t *self, pid_t tid) {
   return inner > 0 ? inner : tid;
 }
 
-void interpreter_read(interpreter_t *self, pid_t tid, uint32_t depth) {
+void interpreter_read(interpreter_t *self, pid_t tid, uint64_t sp, uint32_t depth) {
   interpreter_frames_clear(&self->frames);
+  self->sp = sp;
   self->kind->read(self, interpreter_inner_tid(self, tid), depth);
 }

@@ -48,7 +48,7 @@ typedef struct interpreter_kind {
   bool (*name)(const interpreter_t *self, uint64_t pc, interpreter_name_t *out);
 } interpreter_kind_t;
 
-extern const interpreter_kind_t python_kind, ruby_kind, php_kind;
+extern const interpreter_kind_t python_kind, ruby_kind, php_kind, lua_kind;
 
 struct interpreter {
   /* must be first; reads past the window of the walk */
@@ -66,6 +66,8 @@ struct interpreter {
   uint64_t evaluator, evaluator_bytes;
   /* a part that the compiler moved (interpreter/evaluator.h); 0 bytes: none is known */
   uint64_t moved, moved_bytes;
+  /* the stack pointer of the thread that is read */
+  uint64_t sp;
   /* what `read` added for the thread that was read last */
   interpreter_frames_t frames;
 };
@@ -77,7 +79,7 @@ void interpreter_close(interpreter_t *self);
 /* The number that thread TID has in its own namespace. */
 pid_t interpreter_inner_tid(const interpreter_t *self, pid_t tid);
 
-/* Reads the frames of thread TID, at most DEPTH. */
-void interpreter_read(interpreter_t *self, pid_t tid, uint32_t depth);
+/* Reads the frames of thread TID, whose stack pointer is SP, at most DEPTH. */
+void interpreter_read(interpreter_t *self, pid_t tid, uint64_t sp, uint32_t depth);
 
 #endif

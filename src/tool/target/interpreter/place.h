@@ -15,6 +15,9 @@
 typedef struct interpreter_call {
   /* 0: none; or INTERPRETER_OUTERMOST */
   uint64_t anchor;
+  /* of a call without an anchor, of a coroutine: its native frame is inside of this address of the
+   * stack; 0: none */
+  uint64_t limit;
   size_t first, count;
 } interpreter_call_t;
 
@@ -31,6 +34,8 @@ typedef struct interpreter_frames {
 /* False when memory runs out. */
 bool interpreter_frames_add(interpreter_frames_t *frames, uint64_t pc);
 bool interpreter_frames_end_call(interpreter_frames_t *frames, uint64_t anchor);
+bool interpreter_frames_end_limited(interpreter_frames_t *frames, uint64_t limit);
+
 /* A problem: the frames could not be read to their end. */
 extern const char interpreter_damaged[];
 

@@ -5,7 +5,7 @@
  * ruby/vendor_ruby. The standard library is in lib/ruby/3.N.0. The path of a method that the
  * interpreter contains is "<internal:NAME>".
  */
-#include "symbol/ruby.h"
+#include "symbol/roles/ruby.h"
 
 #include <ctype.h>
 #include <string.h>

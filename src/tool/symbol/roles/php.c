@@ -3,7 +3,7 @@
  * Composer installs packages in vendor/ (getcomposer.org, config.vendor-dir), Debian and PEAR in
  * /usr/share/php/. PHP's own library is written in C.
  */
-#include "symbol/php.h"
+#include "symbol/roles/php.h"
 
 #include <string.h>
 

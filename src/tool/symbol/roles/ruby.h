@@ -2,8 +2,8 @@
  *
  * Whose code a Ruby source file is, by its path.
  */
-#ifndef SONDE_SYMBOL_RUBY_H
-#define SONDE_SYMBOL_RUBY_H
+#ifndef SONDE_SYMBOL_ROLES_RUBY_H
+#define SONDE_SYMBOL_ROLES_RUBY_H
 
 #include "symbol/language.h"
 

@@ -2,8 +2,8 @@
  *
  * Whose code a PHP source file is, by its path.
  */
-#ifndef SONDE_SYMBOL_PHP_H
-#define SONDE_SYMBOL_PHP_H
+#ifndef SONDE_SYMBOL_ROLES_PHP_H
+#define SONDE_SYMBOL_ROLES_PHP_H
 
 #include "symbol/language.h"
 

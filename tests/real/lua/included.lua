@@ -1,0 +1,4 @@
+-- SPDX-License-Identifier: MIT
+-- A file that states.lua runs.
+local n = ...
+return deeper(n)
