@@ -17,6 +17,9 @@
 #define STEPS_MAX   64
 #define LOCAL_BYTES 16u
 
+/* The instructions that set their register A: a bit each (luaP_opmodes, lopcodes.c). */
+static const uint64_t sets_a[2] = {UINT64_C(0x003e3ffffff87bff), UINT64_C(0x3a638)};
+
 typedef struct search {
   memory_t *memory;
   const lua_code_t *code;
@@ -78,7 +81,7 @@ static bool sets(uint32_t i, unsigned reg) {
   case LUA_CALL:
   case LUA_TAILCALL: return reg >= a;
   default:
-    return operation < LUA_INSTRUCTIONS && (lua_sets_a[operation / 64] >> operation % 64 & 1) &&
+    return operation < LUA_INSTRUCTIONS && (sets_a[operation / 64] >> operation % 64 & 1) &&
            reg == a;
   }
 }

@@ -4,7 +4,7 @@
  * 64-bit builds with the default configuration.
  *
  * Source of the table: offsetof in lstate.h, lobject.h, lopcodes.h and ltm.h. It is the same for
- * the versions 5.4.3 to 5.4.8.
+ * the versions 5.4.3 to 5.4.8; names differ in 5.4.3.
  */
 #ifndef SONDE_TARGET_INTERPRETER_LUA_LAYOUT_H
 #define SONDE_TARGET_INTERPRETER_LUA_LAYOUT_H
@@ -107,9 +107,6 @@ enum {
   LUA_TFORCALL = 76,
   LUA_INSTRUCTIONS = 83,
 };
-
-/* The instructions that set their register A: a bit each. */
-static const uint64_t lua_sets_a[2] = {UINT64_C(0x003e3ffffff87bff), UINT64_C(0x3a638)};
 
 /* Events, in the order of their numbers. */
 enum {

@@ -26,7 +26,7 @@
 /* Lua's own limit (LUAI_MAXCCALLS counts only calls of C; the stack has a million slots). */
 #define CALLS_MAX     (1u << 20)
 #define IDENT_BYTES   64
-#define VERSION_FIRST '3'
+#define VERSION_FIRST '4'
 #define VERSION_LAST  '8'
 
 /* What stands for a function in C until its caller is known. */
@@ -73,7 +73,7 @@ static bool find(interpreter_t *self) {
       !found[1].address || !found[2].address)
     return false;
   if (!is_known_version((lua_t *)self, found[1].address))
-    self->problem = "sonde knows Lua 5.4.3 to 5.4.8";
+    self->problem = "sonde knows Lua 5.4.4 to 5.4.8";
   else if (!evaluator_set_called(self, found[0].address))
     self->problem = "sonde does not find its evaluator";
   return true;
