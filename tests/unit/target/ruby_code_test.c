@@ -12,8 +12,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "symbol/php.h"
-#include "symbol/ruby.h"
+#include "symbol/roles/php.h"
+#include "symbol/roles/ruby.h"
 #include "target/interpreter/ruby/code.h"
 #include "target/interpreter/ruby/layout.h"
 #include "target/interpreter/ruby/objects.h"
