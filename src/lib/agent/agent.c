@@ -61,6 +61,7 @@ NOINLINE void agent_start(void) {
   }
   store_release(&owner, self);
   os_loader_init();
+  os_symbols_begin();
   malloc_find_real();
   exec_find_real();
   thread_find_real();
@@ -74,6 +75,7 @@ NOINLINE void agent_start(void) {
   wait_find_real();
   if (!arch_on_valgrind()) malloc_try(); /* valgrind counts only the program's calls */
   start_recording();
+  os_symbols_end();
   store_release(&agent_ready, true);
 }
 

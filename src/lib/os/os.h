@@ -561,6 +561,11 @@ uint64_t os_loader_breakpoint(void);
  */
 void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count);
 
+/* Linux only. From one to the other, os_symbols does not read the loader's list again. For the start
+ * of an agent, while no other thread calls os_symbols and no image is loaded or unloaded. */
+void os_symbols_begin(void);
+void os_symbols_end(void);
+
 /* Linux only. The C library's own function NAME, 0 if unknown, whatever else defines that name.
  * Such a function may be called before any constructor has run; an interceptor, as those of a
  * sanitizer's runtime, may not. */

@@ -10,7 +10,8 @@
 
 #define PHDR_MAX     64u
 #define DYNAMIC_MAX  512u
-#define SCRIPT_DEPTH 4 /* as the kernel: fs/exec.c */
+#define DYNAMIC_READ 64u /* entries at once: few programs have more */
+#define SCRIPT_DEPTH 4   /* as the kernel: fs/exec.c */
 #define SCRIPT_LINE  256u
 
 bool sanitizer_is_runtime(const char *path) {
@@ -40,6 +41,8 @@ typedef struct program {
   int fd;
   Elf64_Phdr phdr[PHDR_MAX];
   uint32_t count;
+  Elf64_Dyn dynamic[DYNAMIC_READ]; /* the entries from `first` on that were read last */
+  uint32_t first, dynamic_count;
 } program_t;
 
 static bool read_at(int fd, uint64_t offset, void *out, size_t size) {
@@ -63,9 +66,17 @@ static uint64_t offset_of(const program_t *p, uint64_t address) {
   return UINT64_MAX;
 }
 
-static bool entry_at(const program_t *p, const Elf64_Phdr *dynamic, uint32_t index, Elf64_Dyn *e) {
-  return index < DYNAMIC_MAX && (index + 1) * sizeof *e <= dynamic->p_filesz &&
-         read_at(p->fd, dynamic->p_offset + index * sizeof *e, e, sizeof *e) && e->d_tag != DT_NULL;
+static bool entry_at(program_t *p, const Elf64_Phdr *dynamic, uint32_t index, Elf64_Dyn *e) {
+  if (index >= DYNAMIC_MAX || (index + 1) * sizeof *e > dynamic->p_filesz) return false;
+  if (index < p->first || index - p->first >= p->dynamic_count) {
+    p->first = index / DYNAMIC_READ * DYNAMIC_READ;
+    ssize_t n =
+        os_pread(p->fd, p->dynamic, sizeof p->dynamic, dynamic->p_offset + p->first * sizeof *e);
+    p->dynamic_count = n > 0 ? (uint32_t)n / sizeof *e : 0;
+    if (index - p->first >= p->dynamic_count) return false;
+  }
+  *e = p->dynamic[index - p->first];
+  return e->d_tag != DT_NULL;
 }
 
 /* Copies the name at OFFSET, of which a longer one is cut: it is none of those looked for. */
@@ -75,8 +86,7 @@ static bool read_name(const program_t *p, uint64_t offset, char out[SANITIZER_NA
   return n > 0;
 }
 
-static bool runtime_of(const program_t *p, const Elf64_Phdr *dynamic,
-                       char out[SANITIZER_NAME_MAX]) {
+static bool runtime_of(program_t *p, const Elf64_Phdr *dynamic, char out[SANITIZER_NAME_MAX]) {
   Elf64_Dyn e;
   uint64_t names = UINT64_MAX;
   for (uint32_t i = 0; entry_at(p, dynamic, i, &e); i++)

@@ -2,6 +2,9 @@
  *
  * Definitions by name in the loaded images, in the loader's order. The result equals that of
  * dlsym(RTLD_NEXT), without calling the loader or taking its lock.
+ *
+ * The start of the agent looks for the names of a dozen files. Two system calls would read each
+ * image for each of them, so the list of images is kept meanwhile.
  */
 #include "base/bits.h"
 #include "os/linux/dynamic.h"
@@ -39,9 +42,34 @@ static bool visit(const os_image_t *image, void *context) {
   return true;
 }
 
+#define KEPT_MAX 256u
+
+/* The loader's list, from os_symbols_begin on; count 0: not kept. */
+static struct {
+  os_image_t images[KEPT_MAX];
+  uint32_t count;
+  bool is_whole;
+} kept;
+
+static bool keep(const os_image_t *image, void *context) {
+  (void)context;
+  kept.is_whole = kept.count < KEPT_MAX;
+  if (kept.is_whole) kept.images[kept.count++] = *image;
+  return kept.is_whole;
+}
+
+void os_symbols_begin(void) {
+  os_images(keep, NULL);
+  if (!kept.is_whole) kept.count = 0;
+}
+
+void os_symbols_end(void) { kept.count = 0; }
+
 void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count) {
   search_t search = {after, after == 0, names, addresses, count};
   for (int i = 0; i < count; i++)
     addresses[i] = 0;
-  os_images(visit, &search);
+  for (uint32_t i = 0; i < kept.count; i++)
+    (void)visit(&kept.images[i], &search);
+  if (!kept.count) os_images(visit, &search);
 }
