@@ -30,61 +30,51 @@ static ALWAYS_INLINE READS_STACK bool entry_matches(const frame_cache_entry_t *e
          (!(e->bits & ENTRY_FP_LIVE) || (p->fp_at && *p->fp_at == e->fp));
 }
 
-/* Nonzero if chained entry E has changed. The next slot determines its frame register, so two words
- * of the entries are loaded for each two of the stack, not four. */
-static ALWAYS_INLINE READS_STACK uint64_t chained_changed(const frame_cache_entry_t *e,
-                                                          const stack_window_t *w) {
-  const uint64_t *at = stack_window_at(w, e->slot);
-  return (at[0] ^ e->raw) | (at[-1] ^ (e[1].slot - 8));
+/* True if chained entry E is unchanged. The next slot determines its frame register, so two words
+ * of the entries are loaded for each two of the stack, not three. */
+static ALWAYS_INLINE READS_STACK bool chained_unchanged(const frame_cache_entry_t *e) {
+  const uint64_t *at = stack_at_address(e->slot);
+  return LIKELY(at[0] == e->raw) && LIKELY(at[-1] == e[1].slot - 8);
 }
-static ALWAYS_INLINE READS_STACK bool
-chained_four_unchanged(const frame_cache_entry_t *e, const stack_window_t *w, bool with_calls) {
-  if (LIKELY(entries_share_page(e, with_calls)))
-    return !(chained_changed(e, w) | chained_changed(e + 1, w) | chained_changed(e + 2, w) |
-             chained_changed(e + 3, w));
-  return !chained_changed(e, w) && !chained_changed(e + 1, w) && !chained_changed(e + 2, w) &&
-         !chained_changed(e + 3, w);
+static ALWAYS_INLINE READS_STACK bool four_chained_unchanged(const frame_cache_entry_t *e) {
+  return chained_unchanged(e) && chained_unchanged(e + 1) && chained_unchanged(e + 2) &&
+         chained_unchanged(e + 3);
 }
 
 /* Skips the unchanged entries from E to END, which are at least four and all chained. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
-skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end, const stack_window_t *w,
-             bool with_calls) {
+skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end) {
   for (; e < end - 4; e += 4)
-    if (UNLIKELY(!chained_four_unchanged(e, w, with_calls))) return e;
-  return LIKELY(chained_four_unchanged(end - 4, w, with_calls)) ? end : e;
+    if (UNLIKELY(!four_chained_unchanged(e))) return e;
+  return LIKELY(four_chained_unchanged(end - 4)) ? end : e;
 }
 
-static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
-skip_verified(const frame_cache_t *cache, const stack_window_t *w, const frame_cache_entry_t *e,
-              bool with_calls) {
+static ALWAYS_INLINE READS_STACK bool four_unchanged(const frame_cache_entry_t *e) {
+  return entry_unchanged(e) && entry_unchanged(e + 1) && entry_unchanged(e + 2) &&
+         entry_unchanged(e + 3);
+}
+
+READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
+                                                                 const frame_cache_entry_t *e) {
   const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   while (e < last_four) {
     const frame_cache_entry_t *end = e + cache->chain_length[e - cache->entries];
     if (LIKELY(end - e >= 4)) {
-      e = skip_chained(e, end, w, with_calls);
+      e = skip_chained(e, end);
       if (UNLIKELY(e != end)) return e;
-    } else if (LIKELY(entries_unchanged(e, w, true, with_calls)))
+    } else if (LIKELY(four_unchanged(e)))
       e += 4;
     else
       return e;
   }
-  return LIKELY(entries_unchanged(last_four, w, true, with_calls)) ? last_four + 4 : e;
-}
-
-READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
-                                                                 const stack_window_t *w,
-                                                                 const frame_cache_entry_t *e) {
-  return UNLIKELY(cache->has_calls) ? skip_verified(cache, w, e, true)
-                                    : skip_verified(cache, w, e, false);
+  return LIKELY(four_unchanged(last_four)) ? last_four + 4 : e;
 }
 
 /* True if P is at an entry from *AT on and everything outside that entry is unchanged. *AT moves
  * outward past the entries that the walk has passed or found changed; the last entry is beyond
  * every slot. */
-static ALWAYS_INLINE READS_STACK bool try_join(const frame_cache_t *cache, const stack_window_t *w,
-                                               const position_t *p,
+static ALWAYS_INLINE READS_STACK bool try_join(const frame_cache_t *cache, const position_t *p,
                                                const frame_cache_entry_t **at) {
   const frame_cache_entry_t *e = *at;
   e += e->slot < slot_of(p); /* Two steps without a branch that could be mispredicted. */
@@ -93,7 +83,7 @@ static ALWAYS_INLINE READS_STACK bool try_join(const frame_cache_t *cache, const
     e++;
   *at = e;
   if (!entry_matches(e, p)) return false;
-  const frame_cache_entry_t *changed = frame_cache_first_changed(cache, w, e + 1);
+  const frame_cache_entry_t *changed = frame_cache_first_changed(cache, e + 1);
   if (LIKELY(changed == frame_cache_end(cache))) return true;
   *at = changed + 1;
   return false;
@@ -174,7 +164,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rules(walk_state_t *walk,
     p->exact = false;
     p->slot = slot_of(p);
     p->raw = raw_of(p);
-    if (walk->at != walk->end && try_join(walk->cache, w, p, &walk->at)) {
+    if (walk->at != walk->end && try_join(walk->cache, p, &walk->at)) {
       walk->joined = true;
       return WALK_END;
     }
@@ -204,6 +194,7 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_rules(walk_state_t *walk,
 READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
                                   uint64_t epoch, uint32_t limit, new_frames_t *new_frames) {
   walk_state_t walk = {.limit = limit, .seed = FRAME_TABLE_NO_SEED};
+  SONDE_ASSERT(!cache || !stacks->cached->delta);
   if (cache) walk.seed = cache->predictor.wrong + cache->predictor.paused;
   if (cache && cache->epoch == epoch) {
     walk.cache = cache;

@@ -62,9 +62,6 @@
 /* A power of two. */
 #define FRAME_CACHE_NEW_FRAMES 64
 
-/* The smallest page size. */
-#define FRAME_CACHE_PAGE_BITS 12
-
 /* An outer rule uses the frame register's value at this frame. */
 #define ENTRY_FP_LIVE 1u
 /* The frame that returns through this slot restores the frame register from memory. */
@@ -137,8 +134,8 @@ typedef struct frame_cache {
   uint64_t epoch;
   /* entries[top …] are the cached run, innermost first. */
   uint32_t top;
-  /* Some entry may have ENTRY_FP_VERIFY, or ENTRY_CALL. */
-  bool verifies, has_calls;
+  /* Some entry may have ENTRY_FP_VERIFY. */
+  bool verifies;
   new_frame_t new_frames[FRAME_CACHE_NEW_FRAMES];
   /* The last entry is a sentinel beyond every slot. */
   frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1];
@@ -154,7 +151,7 @@ static ALWAYS_INLINE const frame_cache_entry_t *frame_cache_end(const frame_cach
 
 static inline void frame_cache_clear(frame_cache_t *cache) {
   cache->top = FRAME_CACHE_ENTRIES;
-  cache->verifies = cache->has_calls = false;
+  cache->verifies = false;
   cache->entries[FRAME_CACHE_ENTRIES] = (frame_cache_entry_t){.slot = UINT64_MAX};
   cache->chain_length[FRAME_CACHE_ENTRIES] = 0;
 }
@@ -167,77 +164,53 @@ static ALWAYS_INLINE bool entry_is_chained(const frame_cache_entry_t *e) {
 
 _Static_assert(FRAME_CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
 
-/* Nonzero if the memory of entry E has changed. */
-static ALWAYS_INLINE READS_STACK uint64_t entry_slot_changed(const frame_cache_entry_t *e,
-                                                             const stack_window_t *w) {
-  return *stack_window_at(w, e->slot) ^ e->raw;
-}
-static ALWAYS_INLINE READS_STACK uint64_t entry_fp_changed(const frame_cache_entry_t *e,
-                                                           const stack_window_t *w) {
-  uint64_t verified = -(e->tail >> (ENTRY_FLAGS_SHIFT + 1) & 1); /* ENTRY_FP_VERIFY */
-  return (*(stack_window_at(w, e->slot) - e->restored_words) ^ e->fp) & verified;
+/* Memory of this process, where the stacks of a cache are. */
+static ALWAYS_INLINE const uint64_t *stack_at_address(uint64_t address) {
+  return (const uint64_t *)(uintptr_t)address;
 }
 
-/* True if the slots of four entries lie in one page. WITH_CALLS: some may be outside the stack. */
-static ALWAYS_INLINE bool entries_share_page(const frame_cache_entry_t *e, bool with_calls) {
-  uint64_t differ = e[0].slot ^ e[3].slot;
-  if (with_calls) differ |= (e[0].slot ^ e[1].slot) | (e[0].slot ^ e[2].slot);
-  return !(differ >> FRAME_CACHE_PAGE_BITS);
+/* True if the memory of entry E is unchanged. */
+static ALWAYS_INLINE READS_STACK bool entry_slot_unchanged(const frame_cache_entry_t *e) {
+  return *stack_at_address(e->slot) == e->raw;
 }
-static ALWAYS_INLINE READS_STACK uint64_t entries_slots_changed(const frame_cache_entry_t *e,
-                                                                const stack_window_t *w) {
-  return entry_slot_changed(&e[0], w) | entry_slot_changed(&e[1], w) |
-         entry_slot_changed(&e[2], w) | entry_slot_changed(&e[3], w);
-}
-static ALWAYS_INLINE READS_STACK uint64_t entries_fps_changed(const frame_cache_entry_t *e,
-                                                              const stack_window_t *w) {
+static ALWAYS_INLINE READS_STACK bool entry_unchanged(const frame_cache_entry_t *e) {
   const uint64_t verify = (uint64_t)ENTRY_FP_VERIFY << ENTRY_FLAGS_SHIFT;
-  if (!((e[0].tail | e[1].tail | e[2].tail | e[3].tail) & verify)) return 0;
-  return entry_fp_changed(&e[0], w) | entry_fp_changed(&e[1], w) | entry_fp_changed(&e[2], w) |
-         entry_fp_changed(&e[3], w);
+  if (UNLIKELY(!entry_slot_unchanged(e))) return false;
+  return !(e->tail & verify) || *(stack_at_address(e->slot) - e->restored_words) == e->fp;
 }
 
-static ALWAYS_INLINE READS_STACK bool entry_unchanged(const frame_cache_entry_t *e,
-                                                      const stack_window_t *w, bool verifies) {
-  return !(entry_slot_changed(e, w) | (verifies ? entry_fp_changed(e, w) : 0));
-}
-static ALWAYS_INLINE READS_STACK bool entries_unchanged(const frame_cache_entry_t *e,
-                                                        const stack_window_t *w, bool verifies,
-                                                        bool with_calls) {
-  if (LIKELY(entries_share_page(e, with_calls)))
-    return !(entries_slots_changed(e, w) | (verifies ? entries_fps_changed(e, w) : 0));
-  return entry_unchanged(e, w, verifies) && entry_unchanged(e + 1, w, verifies) &&
-         entry_unchanged(e + 2, w, verifies) && entry_unchanged(e + 3, w, verifies);
+static ALWAYS_INLINE READS_STACK bool four_slots_unchanged(const frame_cache_entry_t *e) {
+  return LIKELY(entry_slot_unchanged(e)) && LIKELY(entry_slot_unchanged(e + 1)) &&
+         LIKELY(entry_slot_unchanged(e + 2)) && LIKELY(entry_slot_unchanged(e + 3));
 }
 
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
-frame_cache_skip_unchanged(const frame_cache_t *cache, const stack_window_t *w,
-                           const frame_cache_entry_t *e) {
+frame_cache_skip_unchanged(const frame_cache_t *cache, const frame_cache_entry_t *e) {
   const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
   if (UNLIKELY(e > last_four)) return e;
   for (; e < last_four; e += 4)
-    if (UNLIKELY(!entries_unchanged(e, w, false, false))) return e;
-  return LIKELY(entries_unchanged(last_four, w, false, false)) ? last_four + 4 : e;
+    if (UNLIKELY(!four_slots_unchanged(e))) return e;
+  return LIKELY(four_slots_unchanged(last_four)) ? last_four + 4 : e;
 }
 
 /* As frame_cache_skip_unchanged, but compares saved frame registers too. */
 const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
-                                                     const stack_window_t *w,
                                                      const frame_cache_entry_t *e);
 
 /* Returns the first entry from E outward whose memory has changed, or the sentinel. The slot of an
  * entry belongs to the current stack, and is readable, if all entries further in are unchanged.
- * Otherwise the memory may be unmapped (the stack of a fiber that has ended), so entries are read
- * ahead only within a page. frame_cache_skip_unchanged compares four entries at a time, because one
- * branch for each entry would cost more than the comparison. The last four may be compared twice,
- * which costs less than a loop for the remainder. */
+ * Otherwise the memory may be unmapped (the stack of a fiber that has ended). So each word has a
+ * branch of its own before the next word is read. These branches are predicted: the comparison of a
+ * loaded word with memory and its branch are one operation of the processor, which is less than to
+ * combine the differences of several words. frame_cache_skip_unchanged compares four entries in
+ * each iteration. The last four may be compared twice, which costs less than a loop for the
+ * remainder. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
-frame_cache_first_changed(const frame_cache_t *cache, const stack_window_t *w,
-                          const frame_cache_entry_t *e) {
+frame_cache_first_changed(const frame_cache_t *cache, const frame_cache_entry_t *e) {
   const frame_cache_entry_t *end = frame_cache_end(cache);
-  e = LIKELY(!cache->verifies) ? frame_cache_skip_unchanged(cache, w, e)
-                               : frame_cache_skip_verified(cache, w, e);
-  while (UNLIKELY(e < end) && entry_unchanged(e, w, true))
+  e = LIKELY(!cache->verifies) ? frame_cache_skip_unchanged(cache, e)
+                               : frame_cache_skip_verified(cache, e);
+  while (UNLIKELY(e < end) && entry_unchanged(e))
     e++;
   return e;
 }
@@ -286,7 +259,6 @@ void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, positio
 /* Returns the id of the stack predicted for PC, SP and FP if that stack is the current one;
  * otherwise 0. Reads the stack, so `busy` must be set (capture/thread_state.h). */
 static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache_t *cache,
-                                                                     const stack_window_t *w,
                                                                      uint64_t pc, uint64_t sp,
                                                                      uint64_t fp) {
   const prediction_t *prediction = predictor_at(&cache->predictor, pc, sp);
@@ -294,7 +266,7 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache
   if (prediction->sp != sp || prediction->words[0] != pc ||
       (prediction->fp_live && prediction->fp != fp))
     return 0;
-  const uint64_t *stack = stack_window_at(w, sp - 8);
+  const uint64_t *stack = stack_at_address(sp - 8);
   for (uint32_t i = 1; i < prediction->count; i++) {
     uint64_t word = prediction->words[i];
     const uint64_t *at = stack + prediction_distance(word);
@@ -309,7 +281,7 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_find_predicted(frame_cache
                join->id != prediction->join_id || !(join->bits & ENTRY_STACK_ID) ||
                join->fp != prediction->join_fp))
     return 0;
-  return LIKELY(frame_cache_first_changed(cache, w, join + 1) == frame_cache_end(cache))
+  return LIKELY(frame_cache_first_changed(cache, join + 1) == frame_cache_end(cache))
              ? prediction->id
              : 0;
 }
@@ -393,7 +365,6 @@ static ALWAYS_INLINE bool frame_cache_fp_is_live(rule_t rule, bool fp_live) {
 static inline void frame_cache_mark_call(frame_cache_t *cache, uint32_t k) {
   if (k == FRAME_CACHE_ENTRIES) return;
   cache->entries[k].bits |= ENTRY_CALL;
-  cache->has_calls = true;
 }
 
 /* Adds the new frames, from number FIRST on, as the entries before the entry JOINED. Stops at a

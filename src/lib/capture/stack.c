@@ -221,7 +221,7 @@ static ALWAYS_INLINE READS_STACK uint32_t find_predicted(uint64_t pc, uint64_t s
   signal_fence();
   uint32_t id = 0;
   if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
-      (id = frame_cache_find_predicted(cache, &self->window, pc, sp, fp))) {
+      (id = frame_cache_find_predicted(cache, pc, sp, fp))) {
     cache->predictor.last = id;
     cache->predictor.right++;
   }
