@@ -265,12 +265,12 @@ static void *keep(void *context) {
 /* *KEPT: as of copy_live. False with a reason in REPLY. */
 static bool copy_attached(control_t *c, int *kept, FILE *reply) {
   problem_t problem;
-  pthread_t thread;
+  monitor_thread_t thread;
   keeper_t keeper = {.control = c, .kept = -1};
   if (!monitor_thread_start(&thread, keep, &keeper)) return refuse(reply, "out of memory");
   bool good = attached_copy(c, exchange.fd, &exchange.attached_copy, &problem);
   if (!good) fail_exchange();
-  (void)pthread_join(thread, NULL);
+  monitor_thread_join(&thread);
   *kept = keeper.kept;
   return good || refuse(reply, problem.text);
 }

@@ -25,12 +25,21 @@ typedef struct monitors {
   cpu_time_monitor_t *cpu_time;
   usage_monitor_t *usage;
   code_names_t *code_names;
+  /* when their threads start; 0: they have started */
+  uint64_t due_ns;
   /* gets lines about missing names */
   void (*note)(const char *line);
 } monitors_t;
 
-void monitors_start(monitors_t *monitors, recording_t *recording, bool stalls,
-                    const monitor_options_t *options);
+/* Prepares all monitors, and starts the wall-clock sampler. */
+void monitors_new(monitors_t *monitors, recording_t *recording, bool stalls,
+                  const monitor_options_t *options);
+
+/* Starts the threads of the others. */
+void monitors_run(monitors_t *monitors);
+
+/* Starts them when the program has run for 5 ms. Returns the time until then, at most LIMIT_NS. */
+uint64_t monitors_run_when_due(monitors_t *monitors, uint64_t limit_ns);
 
 /* Reads the CPU clocks and the resources for the last time. Call it before the process is reaped,
  * if that is possible, and before monitors_stop. */

@@ -63,6 +63,7 @@ typedef struct recorder {
   traced_t traced;
   /* the running process that is recorded instead of a command; NULL: a command */
   observed_t *observed;
+  monitors_t monitors;
   recording_t recording;
   control_t control;
   /* how the program and its children are monitored */
@@ -252,6 +253,7 @@ static void serve(recorder_t *s) {
                       : s->observed     ? EXEC_POLL_NS
                                         : 1000000000;
   if (s->observed) limit_ns = observed_time_left_ns(s->observed, limit_ns);
+  limit_ns = monitors_run_when_due(&s->monitors, limit_ns);
   const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
                                  .tv_nsec = (long)(limit_ns % 1000000000)};
   struct pollfd fds[2 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX + NETWORKS_POLLS];
@@ -334,15 +336,14 @@ static void wait_for_children(recorder_t *s) {
 static int monitor(recorder_t *s) {
   const recorder_options_t *o = s->options;
   const cpu_options_t cpu = {o->cpu_rules, print_note};
-  monitors_t monitors;
-  monitors_start(&monitors, &s->recording, o->mode & RECORD_STALLS, &s->monitor_options);
+  monitors_new(&s->monitors, &s->recording, o->mode & RECORD_STALLS, &s->monitor_options);
   cpu_monitor_t *cpu_monitor = o->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
   wait_for_end(s);
   end_status_line(s);
   cpu_monitor_stop(cpu_monitor);
-  monitors_end_time(&monitors);
+  monitors_end_time(&s->monitors);
   int status = s->observed ? leave(s) : reap(s);
-  monitors_stop(&monitors, status);
+  monitors_stop(&s->monitors, status);
   if (s->tracer && s->observed) coverage_leave(s->tracer);
   if (s->tracer && !coverage_finish(s->tracer))
     message_note("the tracer of system calls was killed: the coverage is unknown");

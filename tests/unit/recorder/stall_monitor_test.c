@@ -58,7 +58,8 @@ static void a_stall_that_ended_before_its_program_has_ended_by_itself(void **unu
   recording_settings(&recording, settings, sizeof settings);
   assert_int_equal(writer_start(settings), 0);
   const stall_options_t options = {UINT64_C(100000000), keep_the_monitor};
-  stall_monitor_t *monitor = stall_monitor_start(&recording, &options);
+  stall_monitor_t *monitor = stall_monitor_new(&recording, &options);
+  stall_monitor_run(monitor);
   assert_non_null(monitor);
   for (int i = 0; i < 9; i++)
     wait_at_home();

@@ -23,7 +23,7 @@
 #define PAUSE_FACTOR 100u /* at most 1 % of a CPU */
 
 struct code_names {
-  pthread_t thread;
+  monitor_thread_t thread;
   recording_t *recording;
   monitor_writer_t *writer;
   jit_files_t files;
@@ -187,16 +187,20 @@ static void free_names(code_names_t *n) {
   free(n);
 }
 
-code_names_t *code_names_start(recording_t *recording) {
+code_names_t *code_names_new(recording_t *recording) {
   code_names_t *n = calloc(1, sizeof *n);
   if (!n) return NULL;
   n->recording = recording;
   n->codes = jit_new();
   n->writer = monitor_writer_new(recording, MONITOR_STREAM + 6);
   jit_files_open(&n->files, (pid_t)recording->header.pid, 0);
-  if (n->codes && n->writer && monitor_thread_start(&n->thread, watch, n)) return n;
+  if (n->codes && n->writer) return n;
   free_names(n);
   return NULL;
+}
+
+void code_names_run(code_names_t *n) {
+  if (n) (void)monitor_thread_start(&n->thread, watch, n);
 }
 
 static void note(const code_names_t *n, void (*print)(const char *line)) {
@@ -217,7 +221,7 @@ static void note(const code_names_t *n, void (*print)(const char *line)) {
 
 void code_names_stop(code_names_t *n, void (*print)(const char *line)) {
   if (!n) return;
-  monitor_thread_stop(n->thread, &n->stop, &n->bell);
+  monitor_thread_stop(&n->thread, &n->stop, &n->bell);
   poll_once(n, true);
   if (print) note(n, print);
   free_names(n);

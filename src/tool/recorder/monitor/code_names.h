@@ -20,8 +20,11 @@
 
 typedef struct code_names code_names_t;
 
-/* NULL: out of memory, or no thread could be made. */
-code_names_t *code_names_start(recording_t *recording);
+/* NULL: out of memory. */
+code_names_t *code_names_new(recording_t *recording);
+
+/* Starts the thread. Without it, code_names_stop reads the names. NAMES may be NULL. */
+void code_names_run(code_names_t *names);
 
 /* Before recording_finish. PRINT, if it is not NULL, gets a line about names that are missing. */
 void code_names_stop(code_names_t *names, void (*print)(const char *line));

@@ -34,7 +34,7 @@ typedef struct cpu_thread {
 } cpu_thread_t;
 
 struct cpu_monitor {
-  pthread_t thread;
+  monitor_thread_t thread;
   recording_t *recording;
   monitor_writer_t *writer;
   cpu_options_t options;
@@ -207,7 +207,7 @@ static void write_sums(cpu_monitor_t *m) {
 
 void cpu_monitor_stop(cpu_monitor_t *m) {
   if (!m) return;
-  monitor_thread_stop(m->thread, &m->stop, &m->bell);
+  monitor_thread_stop(&m->thread, &m->stop, &m->bell);
   uint64_t cpu_ns;
   if (read_process(m, &cpu_ns)) m->process_ns = cpu_ns;
   write_sums(m);

@@ -89,7 +89,7 @@ typedef struct timed_thread {
 } timed_thread_t;
 
 struct cpu_time_monitor {
-  pthread_t thread;
+  monitor_thread_t thread;
   recording_t *recording;
   monitor_writer_t *writer;
   thread_stacks_t stacks;
@@ -518,7 +518,7 @@ static void free_monitor(cpu_time_monitor_t *m) {
   free(m);
 }
 
-cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording) {
+cpu_time_monitor_t *cpu_time_monitor_new(recording_t *recording) {
   cpu_time_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->recording = recording;
@@ -526,14 +526,18 @@ cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording) {
   m->from_outside = load_relaxed(&recording->control->from_outside);
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 4);
   m->stacks = (thread_stacks_t){.recording = recording, .writer = m->writer, .pid = m->pid};
-  if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;
+  if (m->writer) return m;
   free_monitor(m);
   return NULL;
 }
 
+void cpu_time_monitor_run(cpu_time_monitor_t *m) {
+  if (m) (void)monitor_thread_start(&m->thread, watch, m);
+}
+
 void cpu_time_monitor_stop(cpu_time_monitor_t *m) {
   if (!m) return;
-  monitor_thread_stop(m->thread, &m->stop, &m->bell);
+  monitor_thread_stop(&m->thread, &m->stop, &m->bell);
   poll_threads(m);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);

@@ -14,8 +14,12 @@
 
 typedef struct cpu_time_monitor cpu_time_monitor_t;
 
-/* NULL if memory or threads run out. */
-cpu_time_monitor_t *cpu_time_monitor_start(recording_t *recording);
+/* NULL if memory runs out. */
+cpu_time_monitor_t *cpu_time_monitor_new(recording_t *recording);
+
+/* Starts the thread. Without it, cpu_time_monitor_stop reads the clocks once. MONITOR may be NULL.
+ */
+void cpu_time_monitor_run(cpu_time_monitor_t *monitor);
 
 /* Writes the rest and stops. Call it before recording_finish, and if the program is a child of the
  * recorder, before it is reaped: its clocks can then still be read. MONITOR may be NULL. */

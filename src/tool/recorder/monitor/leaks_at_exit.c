@@ -9,7 +9,6 @@
 
 #include "base/bits.h"
 #include "os/os.h"
-#include "recorder/monitor/monitor_thread.h"
 
 /* Address space of the exchange; memory is used as it is written. */
 #define EXCHANGE_BYTES (UINT64_C(4) << 30)
@@ -57,7 +56,7 @@ bool leaks_at_exit_begin(leaks_at_exit_t *l, recording_t *recording) {
 }
 
 void leaks_at_exit_watch(leaks_at_exit_t *l) {
-  l->has_thread = l->exchange && monitor_thread_start(&l->thread, keep_live, l);
+  if (l->exchange) (void)monitor_thread_start(&l->thread, keep_live, l);
 }
 
 /* A state that the program has not left any more ends the search. */
@@ -72,12 +71,11 @@ static void end_search(leaks_at_exit_t *l) {
 void leaks_at_exit_keep(leaks_at_exit_t *l) {
   if (!l->exchange) return;
   end_search(l);
-  if (l->has_thread) (void)pthread_join(l->thread, NULL);
+  monitor_thread_join(&l->thread);
   if (l->kept) {
     (void)recording_snapshot_of_copy(l->recording, l->kept, l->exchange->time);
     close(l->kept);
   }
-  l->has_thread = false;
   l->kept = 0;
 }
 

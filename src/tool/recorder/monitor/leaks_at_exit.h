@@ -10,10 +10,10 @@
 #ifndef SONDE_RECORDER_MONITOR_LEAKS_AT_EXIT_H
 #define SONDE_RECORDER_MONITOR_LEAKS_AT_EXIT_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "record/leaks.h"
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/recording_file.h"
 
 typedef struct leaks_at_exit {
@@ -21,8 +21,7 @@ typedef struct leaks_at_exit {
   leaks_exchange_t *exchange;
   uint64_t size; /* of the mapping */
   recording_t *recording;
-  pthread_t thread;
-  bool has_thread;
+  monitor_thread_t thread;
   int kept; /* the copy of the table of live blocks; 0: none */
 } leaks_at_exit_t;
 

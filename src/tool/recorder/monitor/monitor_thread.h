@@ -11,12 +11,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Starts a thread that calls RUN with MONITOR. Join it. False: no thread could be made. */
-bool monitor_thread_start(pthread_t *thread, void *(*run)(void *), void *monitor);
+typedef struct monitor_thread {
+  pthread_t id;
+  bool runs; /* false: it was not started, or no thread could be made */
+} monitor_thread_t;
+
+/* Starts a thread that calls RUN with MONITOR. False: no thread could be made. */
+bool monitor_thread_start(monitor_thread_t *thread, void *(*run)(void *), void *monitor);
 
 /* Ends a thread that runs until *STOP is 1 and sleeps on the futex *BELL while that is 0. Returns
  * when the thread has ended. */
-void monitor_thread_stop(pthread_t thread, uint32_t *stop, uint32_t *bell);
+void monitor_thread_stop(monitor_thread_t *thread, uint32_t *stop, uint32_t *bell);
+
+/* Waits for the end of a thread that was told to end. */
+void monitor_thread_join(monitor_thread_t *thread);
 
 /* The doublings of a monitor's pauses: none at first, when most happens and short programs end; one
  * after a minute, so that a long recording costs less. */

@@ -28,7 +28,7 @@
 #define LOST_NS UINT64_C(500000000)
 
 struct stall_monitor {
-  pthread_t thread;
+  monitor_thread_t thread;
   shm_loops_t *loops;
   stall_context_t context;
   stall_loop_t monitored[SHM_LOOPS];
@@ -277,7 +277,7 @@ static void free_monitor(stall_monitor_t *m) {
   free(m);
 }
 
-stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options_t *options) {
+stall_monitor_t *stall_monitor_new(recording_t *recording, const stall_options_t *options) {
   stall_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->loops = &recording->control->stall;
@@ -291,11 +291,13 @@ stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options
   m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
   bool from_outside = load_relaxed(&recording->control->from_outside);
   if (from_outside) m->outside = outside_loops_new(&w->stacks);
-  if (from_outside == !!m->outside && w->writer &&
-      monitor_thread_start(&m->thread, monitor_loops, m))
-    return m;
+  if (from_outside == !!m->outside && w->writer) return m;
   free_monitor(m);
   return NULL;
+}
+
+void stall_monitor_run(stall_monitor_t *m) {
+  if (m) (void)monitor_thread_start(&m->thread, monitor_loops, m);
 }
 
 void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
@@ -304,7 +306,7 @@ void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
   store_release(&m->loops->asleep, 0u);
   add_relaxed(&m->loops->bell, 1);
   (void)os_futex_wake_shared(&m->loops->bell, 1);
-  pthread_join(m->thread, NULL);
+  monitor_thread_join(&m->thread);
   report_unsampled(m, 0);
   if ((uint32_t)wait_status != RECORD_STATUS_RUNNING)
     end_all(m, WIFSIGNALED(wait_status) ? STALL_KILLED : STALL_EXITED);

@@ -29,9 +29,11 @@ typedef struct stall_options {
   void (*note)(const char *line);
 } stall_options_t;
 
-/* Starts the monitor of RECORDING, whose mode has RECORD_STALLS. NULL if memory or threads run out.
- */
-stall_monitor_t *stall_monitor_start(recording_t *recording, const stall_options_t *options);
+/* A monitor of RECORDING, whose mode has RECORD_STALLS. NULL if memory runs out. */
+stall_monitor_t *stall_monitor_new(recording_t *recording, const stall_options_t *options);
+
+/* Starts the thread. MONITOR may be NULL. */
+void stall_monitor_run(stall_monitor_t *monitor);
 
 /* After the program ended with WAIT_STATUS: writes the end of stalls that lasted until then, and
  * stops the monitor. RECORD_STATUS_RUNNING: the program runs on, and such stalls have no end.

@@ -87,7 +87,7 @@ typedef struct watched {
 } monitored_thread_t;
 
 struct wall_monitor {
-  pthread_t thread;
+  monitor_thread_t thread;
   monitor_writer_t *writer;
   thread_stacks_t stacks;
   uint64_t interval_ns, started_ns, polled_ns, flushed_ns;
@@ -441,7 +441,7 @@ wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns)
 
 void wall_monitor_stop(wall_monitor_t *m) {
   if (!m) return;
-  monitor_thread_stop(m->thread, &m->stop, &m->bell);
+  monitor_thread_stop(&m->thread, &m->stop, &m->bell);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);
   (void)monitor_writer_flush(m->writer);

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "recorder/monitor/usage/usage.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
@@ -19,7 +18,7 @@
 #define PAUSE_FACTOR 1000u
 
 struct usage_monitor {
-  pthread_t thread;
+  monitor_thread_t thread;
   recording_t *recording;
   monitor_writer_t *writer;
   usage_files_t files;
@@ -111,21 +110,25 @@ static void free_monitor(usage_monitor_t *m) {
   free(m);
 }
 
-usage_monitor_t *usage_monitor_start(recording_t *recording) {
+usage_monitor_t *usage_monitor_new(recording_t *recording) {
   usage_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->recording = recording;
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 5);
   usage_files_open(&m->files, (pid_t)recording->header.pid);
   cgroup_open(&m->cgroup, (pid_t)recording->header.pid);
-  if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;
+  if (m->writer) return m;
   free_monitor(m);
   return NULL;
 }
 
+void usage_monitor_run(usage_monitor_t *m) {
+  if (m) (void)monitor_thread_start(&m->thread, watch, m);
+}
+
 void usage_monitor_stop(usage_monitor_t *m) {
   if (!m) return;
-  monitor_thread_stop(m->thread, &m->stop, &m->bell);
+  monitor_thread_stop(&m->thread, &m->stop, &m->bell);
   if (has_begun(m)) poll_once(m, true);
   free_monitor(m);
 }

@@ -15,8 +15,11 @@
 
 typedef struct usage_monitor usage_monitor_t;
 
-/* NULL if memory or threads run out. */
-usage_monitor_t *usage_monitor_start(recording_t *recording);
+/* NULL if memory runs out. */
+usage_monitor_t *usage_monitor_new(recording_t *recording);
+
+/* Starts the thread. Without it, usage_monitor_stop reads once. MONITOR may be NULL. */
+void usage_monitor_run(usage_monitor_t *monitor);
 
 /* Reads for the last time, writes the rest and stops. Call it before recording_finish, and if the
  * program is a child of the recorder, before it is reaped. MONITOR may be NULL. */
