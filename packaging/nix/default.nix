@@ -13,7 +13,7 @@ pkgs.stdenv.mkDerivation {
   # The archive is one object made with objcopy. The agent calls nothing of libc, so no checked forms either.
   hardeningDisable = [ "fortify" "stackprotector" ];
   # libcurl is loaded at run time, by `sonde push` and for ClickHouse.
-  postFixup = "patchelf --add-rpath ${pkgs.lib.makeLibraryPath [ pkgs.curl ]} $out/bin/sonde";
+  postFixup = "patchelf --add-rpath ${pkgs.lib.makeLibraryPath [ pkgs.curl ]} $out/lib/sonde/libsonde-verbs.so";
   outputs = [ "out" "man" "doc" ];
 
   meta = with pkgs.lib; {

@@ -7,6 +7,7 @@
 # - What the inside leaves undefined is memcpy and its family.
 # - libsonde-agent.so needs no library and no symbol at all, and hides sonde_*.
 # - libsonde-attached.so has no thread-local storage either, and exports one name.
+# - libsonde-verbs.so exports one name, and the command beside it needs no other library than libc.
 nm=$1 readelf=$2 lib=$3 source=$4
 status=0
 
@@ -79,5 +80,16 @@ if [ -e "$dormant" ]; then
   fault "libsonde-dormant.so has thread-local storage" "$("$readelf" -lW "$dormant" | awk '$1 == "TLS"')"
   fault "libsonde-dormant.so exports other names" "$("$nm" -D --defined-only "$dormant" | awk '{ print $3 }' |
     grep -Ev '^((m|c|re)alloc|free|(epoll_)?p?(wait|select|poll)2?|epoll_pwait|__p?poll_chk)$')"
+fi
+
+# The loading of a library would delay every start of `sonde record`.
+verbs=$lib/libsonde-verbs.so
+if [ -e "$verbs" ]; then
+  echo "libsonde-verbs.so and the command are checked"
+  fault "libsonde-verbs.so exports other names than its table" \
+    "$("$nm" -D --defined-only "$verbs" | awk '$3 != "sonde_verbs"')"
+  [ -n "$("$nm" -D --defined-only "$verbs")" ] || fault "libsonde-verbs.so exports nothing" "sonde_verbs"
+  fault "the command needs other libraries than libc" "$("$readelf" -d "$lib/../bin/sonde" | grep NEEDED |
+    grep -Ev '\[(lib(c|dl|pthread)\.so\.[0-9]+|ld-linux[a-z0-9.-]*)\]')"
 fi
 exit $status

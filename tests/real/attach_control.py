@@ -263,7 +263,7 @@ def a_recorder_may_trace_the_program_that_it_starts(folder):
     subprocess.run(["strace", "-f", "-e", "trace=prctl", "-o", log, SONDE, "record", "--trace=true!*", "-o", fresh(),
                     "--", "true"], check=True, stderr=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
     text = pathlib.Path(log).read_text(encoding="utf-8")
-    recorder = text.split()[0]
+    recorder = text.splitlines()[-1].split()[0]  # it ends last
     assert re.search(rf"PR_SET_PTRACER, {recorder}\b", text), text
 
 

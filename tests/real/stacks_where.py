@@ -64,6 +64,7 @@ def from_memory(folder):
     process = start_ready([*user, program, "5"])
     os.unlink(program)
     own_sonde = shutil.copy(SONDE, folder / "sonde")
+    shutil.copy(pathlib.Path(SONDE).parent.parent / "lib/libsonde-verbs.so", folder)
     run = subprocess.run([*user, own_sonde, "stacks", "--json", str(process.pid)],
                          capture_output=True, text=True, timeout=150, check=False,
                          env=dict(os.environ, HOME="/nowhere"))

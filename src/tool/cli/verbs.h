@@ -45,4 +45,8 @@
 CLI_VERB_TABLE(CLI_DECLARE_VERB)
 #undef CLI_DECLARE_VERB
 
+/* Finds the verb that the arguments of the command name, runs it, and checks that its output was
+ * written. Returns the exit status. */
+int verbs_run(int argc, char **argv);
+
 #endif

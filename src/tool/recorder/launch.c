@@ -17,7 +17,7 @@
 #include "recorder/preload_check.h"
 #include "recorder/recorder.h"
 
-/* The agent is in a folder of its own when installed, and in ../lib from the build's bin. */
+/* They are in a folder of their own when installed, and in ../lib from the build's bin. */
 static bool find_library(const char *name, char *out, size_t size) {
   char self[PATH_MAX], resolved[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
@@ -41,6 +41,10 @@ bool launch_find_agent(char *out, size_t size) {
 
 bool launch_find_attached(char *out, size_t size) {
   return find_library("libsonde-attached.so", out, size);
+}
+
+bool launch_find_verbs(char *out, size_t size) {
+  return find_library("libsonde-verbs.so", out, size);
 }
 
 /* ---- in the child ------------------------------------------------------------------------- */

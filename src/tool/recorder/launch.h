@@ -36,6 +36,9 @@ bool launch_find_agent(char *out, size_t size);
 /* The path of libsonde-attached.so, as launch_find_agent. */
 bool launch_find_attached(char *out, size_t size);
 
+/* The path of libsonde-verbs.so (cli/linux/verbs_library.h), as launch_find_agent. */
+bool launch_find_verbs(char *out, size_t size);
+
 /* Forks the child, which preloads AGENT; NULL: nothing. False with errno. */
 bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tracing_t tracing);
 

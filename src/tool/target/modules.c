@@ -22,7 +22,7 @@
 
 #include "base/array.h"
 #include "sonde/status.h"
-#include "target/unpack.h"
+#include "target/packed/unpack.h"
 
 /* The largest image that is copied from memory. */
 #define MODULE_BYTES_MAX (512u << 20)

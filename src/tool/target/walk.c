@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "target/unpack.h"
+#include "target/packed/unpack.h"
 #include "unwind/infer/infer.h"
 
 static bool push(walk_t *walk, uint64_t pc, uint64_t sp, bool exact, bool guessed) {

@@ -16,7 +16,7 @@
 #include <zlib.h>
 #include <cmocka.h>
 
-#include "target/unpack.h"
+#include "target/packed/unpack.h"
 
 #define GIGABYTE (UINT64_C(1) << 30)
 

@@ -11,7 +11,6 @@
 
 #include "base/message.h"
 #include "base/parse.h"
-#include "store/push/push.h"
 
 extern char **environ;
 
@@ -105,21 +104,6 @@ static void finish(void *context, const char *path) {
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* What `sonde push` would find wrong. */
-static const char *check(const record_push_t *p) {
-  static char error[PUSH_ERROR_MAX];
-  push_target_t target;
-  if (!push_target_read(&target, p->url, NULL, error, sizeof error)) return error;
-  const char *wrong = NULL;
-  for (int i = 0; i < p->label_count && !wrong; i++)
-    if (!push_target_label(&target, p->labels[i])) wrong = "--push-label takes NAME=VALUE";
-  push_t *push = wrong ? NULL : push_new(&target, &(push_limits_t){0}, error, sizeof error);
-  if (!push && !wrong) wrong = error;
-  push_free(push);
-  push_target_free(&target);
-  return wrong;
-}
-
 const char *record_push_prepare(record_push_t *p, recorder_options_t *options) {
   double every_ns = 0;
   if (!p->url)
@@ -127,7 +111,7 @@ const char *record_push_prepare(record_push_t *p, recorder_options_t *options) {
   if (!p->every) p->every = EVERY;
   if (!parse_duration(p->every, &every_ns) || every_ns < 1e9)
     return "--push-every takes a duration such as 60s, from 1s";
-  const char *wrong = check(p);
+  const char *wrong = record_push_check(p);
   if (wrong) return wrong;
   options->created = start;
   options->ended = finish;

@@ -23,4 +23,7 @@ typedef struct record_push {
  * Returns what is wrong, or NULL. */
 const char *record_push_prepare(record_push_t *push, recorder_options_t *options);
 
+/* What `sonde push` would find wrong with the URL and the labels, or NULL. */
+const char *record_push_check(const record_push_t *push);
+
 #endif

@@ -3,7 +3,7 @@
  * The file is read, not mapped: if it were truncated meanwhile, libelf would get SIGBUS. libelf
  * allocates what the headers say, so their sizes are checked first.
  */
-#include "target/unpack.h"
+#include "target/packed/debug_frame.h"
 
 #include <fcntl.h>
 #include <gelf.h>
@@ -68,33 +68,14 @@ static section_t debug_frame(Elf *elf) {
   return (section_t){.data = copy, .size = data->d_size};
 }
 
-/* Without a number of sections in its header a file may have any, each with a structure of libelf's
- * from the start. */
-static bool has_few_sections(int fd) {
-  Elf64_Ehdr header;
-  return pread(fd, &header, sizeof header, 0) == (ssize_t)sizeof header &&
-         header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_shnum;
-}
-
-static section_t unpack_from(const char *path) {
+section_t packed_debug_frame(const char *path) {
   section_t section = {0};
   elf_version(EV_CURRENT);
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return section;
-  Elf *elf = has_few_sections(fd) ? elf_begin(fd, ELF_C_READ, NULL) : NULL;
+  Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
   if (elf) section = debug_frame(elf);
   elf_end(elf);
   close(fd);
   return section;
 }
-
-bool module_unpack(module_t *module) {
-  if (module->state != MODULE_READY || module->is_unpacked) return false;
-  module->is_unpacked = true;
-  if (module->image.debug_frame.data || !module->open_path) return false;
-  module->image.debug_frame = unpack_from(module->open_path);
-  module->unpacked = (void *)(uintptr_t)module->image.debug_frame.data;
-  return module->unpacked != NULL;
-}
-
-void module_forget_unpacked(module_t *module) { free(module->unpacked); }

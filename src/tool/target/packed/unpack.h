@@ -3,8 +3,8 @@
  * Decompresses .debug_frame, the only unwind information that Go's linker writes. image/ reads
  * sections in place and ignores compressed ones.
  */
-#ifndef SONDE_TARGET_UNPACK_H
-#define SONDE_TARGET_UNPACK_H
+#ifndef SONDE_TARGET_PACKED_UNPACK_H
+#define SONDE_TARGET_PACKED_UNPACK_H
 
 #include "target/target.h"
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/linux/start/load.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "recorder/launch.h"
+
+/* Written once. */
+static const verbs_library_t *loaded;
+static char problem[PATH_MAX + 256];
+
+/* RTLD_LAZY: a verb calls few of the libraries' functions. */
+static void load(void) {
+  char path[PATH_MAX];
+  if (!launch_find_verbs(path, sizeof path)) {
+    snprintf(problem, sizeof problem,
+             VERBS_LIBRARY_NAME " is missing beside the command; build or install it");
+    return;
+  }
+  void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  const verbs_library_t *(*entry)(void) = NULL;
+  if (library) *(void **)&entry = dlsym(library, VERBS_LIBRARY_ENTRY);
+  if (!entry) {
+    const char *why = dlerror();
+    snprintf(problem, sizeof problem, "cannot load the verbs: %s", why ? why : path);
+    return;
+  }
+  const verbs_library_t *verbs = entry();
+  if (strcmp(verbs->version, SONDE_VERSION) == 0)
+    loaded = verbs;
+  else
+    snprintf(problem, sizeof problem, "the command has version " SONDE_VERSION ", but '%s' has %s",
+             path, verbs->version);
+}
+
+const verbs_library_t *load_verbs(const char **error) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  (void)pthread_once(&once, load);
+  *error = problem;
+  return loaded;
+}
