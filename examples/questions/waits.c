@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  * docs/sampling.md: a thread sleeps while it holds the lock that another one needs. */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool ready;
 
 static void *writer(void *unused) {
-  for (int i = 0; i < 10; i++) {
+  while (!ready) {
     pthread_mutex_lock(&lock);
     usleep(80000); /* sleeps while it holds the lock */
     pthread_mutex_unlock(&lock);
@@ -22,6 +25,7 @@ static void *reader(void *unused) {
     pthread_mutex_lock(&lock);
     pthread_mutex_unlock(&lock);
   }
+  ready = true;
   return unused;
 }
 

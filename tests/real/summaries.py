@@ -100,6 +100,23 @@ def a_summary_of_many_sections_fits_a_screen():
     assert len(shared) > 1 and shared <= rows[1], rows
 
 
+def every_sensor_of_four_has_its_section():
+    """Where lists of one row do not suffice, notes are left out before the sections of sensors are."""
+    program = compile_c(write(THREADED, ".cpp"), "-O1", "-g", "-pthread", compiler="c++")
+    titles = {"--sample": "CPU time, ", "--wall": "wall time", "--malloc=all": "allocations", "--audit": "audit",
+              "--trace=libc.so*:usleep": "calls"}
+    for left_out in titles:
+        if left_out == "--sample":
+            continue  # --wall has CPU time, too: five sections
+        path, done = record([program], *(option for option in titles if option != left_out))
+        assert done.returncode == 0, done
+        lines = sonde("report", path, env=SCREEN).splitlines()
+        assert len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines)
+        missing = [title for option, title in titles.items()
+                   if option != left_out and not any(line.startswith(title) for line in lines)]
+        assert not missing, (missing, "\n".join(lines))
+
+
 def own_functions_come_first():
     rows = _table(_report(), "CPU time, by function of the program")
     assert [row.split()[4] for row in rows[:2]] == ["work::crunch", "work::fill"], rows

@@ -52,7 +52,8 @@ def deadlock():
 
 def convoy():
     finding = first(explained("convoy")[1], "lock-convoy", "write_log")
-    assert "look_up (" in finding["sentence"] and "clock_nanosleep" in finding["advice"], finding
+    assert "look_up (" in finding["sentence"] and " usleep " in finding["advice"], finding
+    assert finding["evidence"]["figure"].startswith("lock "), finding
 
 
 def busy_loop():

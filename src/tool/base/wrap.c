@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/wrap.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Prints TEXT up to a line feed or its end; false: no line is left for the rest. */
@@ -38,4 +40,16 @@ int wrap_print(FILE *out, const char *text, wrap_t wrap) {
     fprintf(out, "%*s", (int)wrap.indent, "");
     wrap.first = wrap.indent;
   }
+}
+
+void wrap_format(FILE *out, wrap_t wrap, const char *format, ...) {
+  char *text;
+  va_list values;
+  va_start(values, format);
+  int size = vasprintf(&text, format, values);
+  va_end(values);
+  if (size < 0) return; /* out of memory */
+  wrap.lines = WRAP_ALL_LINES;
+  (void)wrap_print(out, text, wrap);
+  free(text);
 }

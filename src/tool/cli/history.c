@@ -5,6 +5,7 @@
  * recording.
  */
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -19,13 +20,16 @@
 #include "reader/reader.h"
 #include "report/report.h"
 
-enum { KEY_PROGRAM = CLI_LONG_ONLY, DEPTH_MAX = 4096 };
+enum { KEY_PROGRAM = CLI_LONG_ONLY, KEY_FULL_NAMES, DEPTH_MAX = 4096, INDENT = 4 };
 
-static const cli_option_t options[] = {RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "search"),
-                                       PAGER_OPTION,
-                                       NAMING_FILE_OPTIONS,
-                                       NAMING_APP_OPTIONS,
-                                       {0}};
+static const cli_option_t options[] = {
+    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "search"),
+    {KEY_FULL_NAMES, "full-names", NULL,
+     "print whole C++ and Rust names, whatever the width of the terminal"},
+    PAGER_OPTION,
+    NAMING_FILE_OPTIONS,
+    NAMING_APP_OPTIONS,
+    {0}};
 
 static const cli_usage_t usage = {
     .verb = "history",
@@ -44,6 +48,7 @@ static const cli_usage_t usage = {
 typedef struct search {
   reader_t *reader;
   frame_names_t *names;
+  report_t style; /* the width of lines */
   uint64_t wanted;
   uint64_t block, size; /* the live block that contains it; size 0: none */
   uint64_t block_time;  /* of a block of a snapshot */
@@ -60,6 +65,14 @@ static const char *word_of(const record_event_t *e) {
   }
 }
 
+static void print_function(const search_t *s, const frame_name_t *name) {
+  char text[REPORT_NAME_MAX], place[PATH_MAX + 32] = "";
+  const char *inlined = name->inlined ? "  (inlined)" : "";
+  if (name->file) report_place(&s->style, name, place, sizeof place);
+  int room = (int)s->style.columns - INDENT - (int)strlen(place) - (int)strlen(inlined);
+  printf("%*s%s%s%s\n", INDENT, "", report_name(&s->style, name, room, text), place, inlined);
+}
+
 static void print_stack(const search_t *s, uint32_t stack) {
   const record_frame_t *frames[DEPTH_MAX];
   const frame_name_t *names;
@@ -67,11 +80,8 @@ static void print_stack(const search_t *s, uint32_t stack) {
   if (count < 0) printf("    [the stack is not in the recording]\n");
   for (int i = 0; i < count && i < DEPTH_MAX; i++) {
     int n = frame_names_of_frame(s->names, frames[i], &names);
-    for (int k = 0; k < n; k++) {
-      printf("    %s", names[k].function);
-      if (names[k].file) printf("  %s:%" PRIu32, names[k].file, names[k].line);
-      printf("%s\n", names[k].inlined ? "  (inlined)" : "");
-    }
+    for (int k = 0; k < n; k++)
+      print_function(s, &names[k]);
   }
 }
 
@@ -244,8 +254,8 @@ static void print_count(const char **comma, uint64_t value, const char *word) {
 static bool print_blocks(uint64_t count, uint64_t bytes, const char *what) {
   char text[24], size[24];
   if (count)
-    printf("%s in %s blocks %s\n", report_bytes((int64_t)bytes, size), report_count(count, text),
-           what);
+    printf("%s in %s block%s %s\n", report_bytes((int64_t)bytes, size), report_count(count, text),
+           report_plural(count), what);
   return count;
 }
 
@@ -331,6 +341,7 @@ int verb_history(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
   uint32_t program = 0;
   naming_t naming = {0};
+  search_t s = {0};
   const char *wrong;
   int key;
   while ((key = cli_next(&parser)) > 0)
@@ -338,10 +349,11 @@ int verb_history(int argc, char **argv) {
       if (wrong) return cli_wrong_use(&usage, "%s", wrong);
     } else if (key == PAGER_KEY_NONE) {
       pager_disable();
+    } else if (key == KEY_FULL_NAMES) {
+      s.style.full_names = true;
     } else if (!recording_program(parser.value, &program))
       return cli_wrong_use(&usage, RECORDING_PROGRAM_WRONG);
   if (key < 0) return parser.status;
-  search_t s = {0};
   uint32_t stack = 0;
   if (parser.rest_count < 2 || parser.rest_count > 3)
     return cli_wrong_use(&usage, "takes a recording, and an address or the id of a stack");
@@ -353,6 +365,7 @@ int verb_history(int argc, char **argv) {
   s.reader = by_stack ? recording_open_program(parser.rest[0], program)
                       : recording_open_events(parser.rest[0], program);
   if (!s.reader) return CLI_FAILED;
+  s.style.columns = s.style.full_names ? 0 : terminal_columns(stdout);
   pager_start();
   s.names = frame_names_new(s.reader, &naming.options);
   int status = !s.names   ? message_fail("out of memory")

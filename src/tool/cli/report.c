@@ -35,7 +35,7 @@ enum {
 
 /* A summary has at most this many lines; its lists have at most BRIEF_ROWS rows, and fewer if it
  * would not fit otherwise. */
-enum { SCREEN_LINES = 40, SCREEN_COLUMNS = 80, BRIEF_ROWS = 5, END_LINES = 4 };
+enum { SCREEN_LINES = 40, SCREEN_COLUMNS = 80, BRIEF_ROWS = 5 };
 
 #define SECTION_WORD(name) " " #name
 #define SECTION_WORDS      REPORT_SECTIONS(SECTION_WORD) /* " stalls sample malloc" */
@@ -256,13 +256,13 @@ static int print_sections(const request_t *request, bool *printed, FILE *out) {
 }
 
 static void print_end(const request_t *request, bool printed, FILE *out) {
-  print_unnamed(&request->report, out);
   if ((printed || request->omitted) && request->report.brief) print_more(request, out);
 }
 
 static int print_all(const request_t *request, FILE *out) {
   bool printed;
   int status = print_sections(request, &printed, out);
+  print_unnamed(&request->report, out);
   print_end(request, printed, out);
   return status;
 }
@@ -288,10 +288,13 @@ static int print_summary(request_t *request, uint32_t rows, unsigned omitted) {
   int status = print_sections(request, &printed, out);
   if (fflush(out) != 0) status = SONDE_ENOMEM;
   int lines = status == 0 ? count_lines(text) : 0;
-  bool sections_fit = lines <= SCREEN_LINES - END_LINES;
+  print_unnamed(&request->report, out);
+  if (fflush(out) != 0) status = SONDE_ENOMEM;
+  int unnamed = status == 0 ? count_lines(text) - lines : 0;
   print_end(request, printed, out);
   if (fclose(out) != 0) status = SONDE_ENOMEM;
-  bool fits = status == 0 && (rows > 1 ? count_lines(text) <= SCREEN_LINES : sections_fit);
+  lines = status == 0 ? count_lines(text) - (rows > 1 ? 0 : unnamed) : 0;
+  bool fits = status == 0 && lines <= SCREEN_LINES;
   if (status == 0 && omitted < MINOR_COUNT && !fits) status = 1;
   if (status == 0) fputs(text, stdout);
   free(text);

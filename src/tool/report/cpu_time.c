@@ -7,6 +7,9 @@
 #include "report/json.h"
 #include "report/report.h"
 
+/* Less would be printed as 0.00 s. */
+#define SHOWN_NS UINT64_C(5000000)
+
 static double seconds(uint64_t ns) { return (double)ns / 1e9; }
 
 /* The causes by time, most first; returns their count. */
@@ -22,6 +25,11 @@ static unsigned rank(const cpu_times_t *times, unsigned order[NO_SAMPLE_CAUSES])
   return count;
 }
 
+static uint64_t least_shown(const report_t *r, const cpu_times_t *sum) {
+  if (report_is_tight(r)) return sum->cpu_ns / 2;
+  return r->brief ? sum->cpu_ns / 20 : SHOWN_NS;
+}
+
 void report_cpu_time_text(const report_t *r, FILE *out) {
   unsigned order[NO_SAMPLE_CAUSES];
   if (!r->cpu_time || !r->cpu_time->is_recorded) return;
@@ -31,7 +39,7 @@ void report_cpu_time_text(const report_t *r, FILE *out) {
   unsigned count = rank(&sum, order);
   for (unsigned i = 0; i < count; i++) {
     uint64_t ns = sum.no_sample_ns[order[i]];
-    if (r->brief && ns < sum.cpu_ns / 20) continue;
+    if (ns < least_shown(r, &sum)) continue;
     fprintf(out, "  no sample  %.2f s %s\n", seconds(ns), cpu_time_cause_text(order[i]));
   }
 }

@@ -181,6 +181,8 @@ const char *report_signal_name(uint64_t number);
 
 /* The same for a count: "1,234,567". */
 char *report_count(uint64_t count, char *text);
+/* "s", or "" if COUNT is 1: for a noun behind the count. */
+static inline const char *report_plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
 /* Prints "  … and 3 more PLURAL", with the singular for 1. */
 void report_more(size_t count, const char *plural, FILE *out);

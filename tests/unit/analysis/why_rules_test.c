@@ -237,6 +237,40 @@ static void growth_is_of_blocks_that_stay(void **unused) {
   assert_none(with_growth(UINT64_C(2000000000), saw_bytes, rising_blocks));
 }
 
+/* ---- fragmentation ------------------------------------------------------------------------ */
+
+/* 40 MB are allocated in the first half. */
+static uint64_t freed_at_once(uint64_t level) {
+  return level < WHY_LEVELS / 2 ? 5000000 * (level + 1) : 2000000;
+}
+
+static uint64_t freed_at_the_end(uint64_t level) {
+  return level < WHY_LEVELS / 2 ? 5000000 * (level + 1)
+                                : 2000000 * (2 * (uint64_t)WHY_LEVELS - 2 * level - 1);
+}
+
+/* 40 MB stay resident. */
+static finding_t with_heap(uint64_t (*bytes)(uint64_t level)) {
+  usage_point_t points[1] = {{0, 40000000}};
+  usage_t usage = {.is_recorded = true, .to_ns = 2000 * MS};
+  usage.series[USAGE_RSS] = (usage_series_t){.is_known = true,
+                                             .first = 40000000,
+                                             .last = 40000000,
+                                             .peak = 40000000,
+                                             .points = points,
+                                             .count = 1};
+  why_t *w = new_facts();
+  w->usage = &usage;
+  add_heap(w, ALLOCATES, 80000000, bytes, rising_blocks)->at_peak.bytes = 40000000;
+  return found(w);
+}
+
+static void a_heap_that_is_being_freed_is_not_fragmented(void **unused) {
+  (void)unused;
+  assert_fault(with_heap(freed_at_once), WHY_RESIDENT, "append");
+  assert_none(with_heap(freed_at_the_end));
+}
+
 /* ---- threads ------------------------------------------------------------------------------ */
 
 /* 510 threads are started, of which ALIVE live when the kernel counts threads last. */
@@ -393,6 +427,7 @@ int main(void) {
       cmocka_unit_test(growth_is_of_blocks_that_stay),
       cmocka_unit_test(threads_that_live_are_not_said_to_have_ended),
       cmocka_unit_test(descriptors_grow_to_their_last_reading),
+      cmocka_unit_test(a_heap_that_is_being_freed_is_not_fragmented),
       cmocka_unit_test(a_flush_after_each_write_is_told),
       cmocka_unit_test(a_writer_that_readers_starve_is_told),
       cmocka_unit_test(many_threads_that_wake_up_for_nothing_are_told)};

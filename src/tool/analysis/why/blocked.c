@@ -10,7 +10,7 @@
 #include "analysis/why/rules.h"
 
 /* What a futex is used for, by the function that the program called. */
-static const char *purpose_of(const why_stack_t *s, const why_wait_t *wait) {
+static const char *purpose_of(why_t *w, const why_stack_t *s, const why_wait_t *wait) {
   if (wait->is_lock) return "a lock";
   const futex_wait_t *called = NULL;
   for (int i = 0; i < s->count && i != s->owner; i++) {
@@ -18,11 +18,11 @@ static const char *purpose_of(const why_stack_t *s, const why_wait_t *wait) {
     if (each) called = each;
   }
   if (called) return called->kind;
-  return *wait->call ? wait->call : "the kernel";
+  return *wait->call ? why_called(w, wait) : "the kernel";
 }
 
-static bool is_lock(const why_stack_t *s, const why_wait_t *wait) {
-  return !strcmp(purpose_of(s, wait), "a lock");
+static bool is_lock(why_t *w, const why_wait_t *wait) {
+  return !strcmp(purpose_of(w, why_stack(w, wait->stack), wait), "a lock");
 }
 
 /* The last wait of TID, and since when it lasts. */
@@ -62,7 +62,7 @@ static const why_wait_t *other_lock(why_t *w, const why_wait_t *known) {
     uint64_t since = 0;
     const why_wait_t *last = last_of(w, w->threads.items[i].tid, &since);
     if (last && last->tid != known->tid && last->address != known->address &&
-        why_stack(w, last->stack)->owner >= 0 && is_lock(why_stack(w, last->stack), last))
+        why_stack(w, last->stack)->owner >= 0 && is_lock(w, last))
       return last;
   }
   return NULL;
@@ -72,7 +72,7 @@ static const why_wait_t *other_lock(why_t *w, const why_wait_t *known) {
 static void describe_hang(why_t *w, const why_wait_t *wait, bool has_file, char *what, size_t size,
                           finding_t *f) {
   char place[WHY_PLACE_MAX], thread[64];
-  const why_wait_t *other = is_lock(why_stack(w, wait->stack), wait) ? other_lock(w, wait) : NULL;
+  const why_wait_t *other = is_lock(w, wait) ? other_lock(w, wait) : NULL;
   if (has_file) {
     snprintf(what, size, "; only the program itself can write to it");
     WHY_SAY(f->advice, "close the writing end before the read");
@@ -82,7 +82,7 @@ static void describe_hang(why_t *w, const why_wait_t *wait, bool has_file, char 
              "; %s waits for another one in %s; no thread is left that could release them", thread,
              why_place_text(why_stack(w, other->stack), place));
     WHY_SAY(f->advice, "take these locks in one order everywhere");
-  } else if (is_lock(why_stack(w, wait->stack), wait)) {
+  } else if (is_lock(w, wait)) {
     snprintf(what, size, ", and no thread is left that could release it");
     WHY_SAY(f->advice, "release the lock on every path, and do not take it twice");
   } else {
@@ -140,7 +140,7 @@ static void find_blocked(why_t *w, findings_list_t *out) {
     f.score = 90;
     describe_hang(w, wait, has_file, more, sizeof more, &f);
   }
-  WHY_SAY(f.what, "The program %s for %s%s%.80s, in %s%s", start, purpose_of(s, wait),
+  WHY_SAY(f.what, "The program %s for %s%s%.80s, in %s%s", start, purpose_of(w, s, wait),
           has_file ? " on " : "", has_file ? wait->what : "", why_place_text(s, place), more);
   WHY_SAY(f.evidence, "blocked for %s", why_seconds((double)lasted, a));
   findings_list_add(out, &f);

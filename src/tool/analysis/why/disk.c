@@ -83,7 +83,8 @@ static bool is_writer(const why_stack_t *s) {
 /* A writer that waits for one lock nearly all of the time, while no thread owns it for writing: the
  * readers overlap without a gap. */
 static void judge_writer(why_t *w, const why_thread_t *t, findings_list_t *out) {
-  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX], lock[96], thread[64];
+  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX], lock[96], thread[64],
+      address[32];
   const why_wait_t *longest = NULL;
   uint64_t waited = 0;
   for (size_t i = 0; i < w->waits.count; i++) {
@@ -113,8 +114,9 @@ static void judge_writer(why_t *w, const why_thread_t *t, findings_list_t *out) 
   if (*f.what == 't') *f.what = 'T';
   WHY_SAY(f.advice, "hold the lock for less time, or prefer writers: "
                     "PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP");
-  WHY_SAY(f.evidence, "the lock 0x%llx has no writer meanwhile",
-          (unsigned long long)longest->address);
+  WHY_SAY(address, "the lock 0x%llx", (unsigned long long)longest->address);
+  WHY_SAY(f.evidence, "%s has no writer meanwhile",
+          why_lock_text(w, longest->address, address, lock, sizeof lock));
   findings_list_add(out, &f);
 }
 

@@ -238,6 +238,10 @@ bool why_is_gil(const why_t *why, uint64_t address);
 char *why_lock_text(const why_t *why, uint64_t address, const char *without, char *out,
                     size_t size);
 
+/* What the program called in the C library, where WAIT waits: "nanosleep" where the system call is
+ * clock_nanosleep. The system call if the stack does not show it. */
+const char *why_called(why_t *why, const why_wait_t *wait);
+
 /* "thread 12 (worker)". Returns OUT. */
 char *why_thread_text(why_t *why, uint32_t tid, char *out, size_t size);
 

@@ -274,7 +274,8 @@ static bool is_herd(why_t *w, const crowd_t *c) {
 /* H: what the owners did; NULL: unknown. */
 static void advise(why_t *w, const crowd_t *c, const holders_t *h, finding_t *f) {
   bool blocks = h && h->longest && h->blocked_ns * 2 > h->known_ns;
-  const char *call = blocks && h->longest->call[0] ? h->longest->call : "a blocking function";
+  const char *call =
+      blocks && h->longest->call[0] ? why_called(w, h->longest) : "a blocking function";
   if (c->is_gil && blocks)
     WHY_SAY(f->advice, "release the GIL around %s: Py_BEGIN_ALLOW_THREADS", call);
   else if (c->is_gil)
@@ -290,7 +291,7 @@ static void advise(why_t *w, const crowd_t *c, const holders_t *h, finding_t *f)
 static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *waiting,
                             const holders_t *h, findings_list_t *out) {
   char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX], holder[WHY_PLACE_MAX], waiter[WHY_PLACE_MAX];
-  char lock[96];
+  char lock[96], address[32];
   const why_weight_t *hold = why_weights_hot(&h->weights, WHY_HOT_SHARE);
   const why_weight_t *wait = why_weights_hot(waiting, WHY_HOT_SHARE);
   if (!hold && !wait) return;
@@ -314,7 +315,9 @@ static void describe_convoy(why_t *w, const crowd_t *c, const why_weights_t *wai
     (void)snprintf(f.what + used, sizeof f.what - used, "%s in %s", hold ? "; they wait" : "",
                    why_place_of(wait->example, wait->function, waiter));
   advise(w, c, hold ? h : NULL, &f);
-  WHY_SAY(f.evidence, "lock 0x%llx: %s of waits in %s", (unsigned long long)c->address, a,
+  WHY_SAY(address, "lock 0x%llx", (unsigned long long)c->address);
+  const char *name = why_lock_text(w, c->address, address, lock, sizeof lock);
+  WHY_SAY(f.evidence, "%s: %s of waits in %s", name + (strncmp(name, "the ", 4) ? 0 : 4), a,
           why_seconds((double)lasted, b));
   findings_list_add(out, &f);
 }

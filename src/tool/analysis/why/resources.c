@@ -218,12 +218,15 @@ static void find_resident(why_t *w, findings_list_t *out) {
 
 /* ---- fragmentation ------------------------------------------------------------------------ */
 
-/* Since when the heap is small and resident memory is not; the count of levels. */
+/* Since when the heap is small and resident memory is not; the count of levels. A heap that still
+ * shrinks is that of a program that frees all at its end. */
 static size_t levels_above(const why_t *w, const usage_series_t *rss, size_t peak) {
   size_t count = 0;
+  double last = (double)w->levels[w->level_count - 1].bytes;
   for (size_t i = w->level_count; i-- > peak + 1; count++) {
     double resident = (double)usage_at(rss, w->levels[i].time_ns);
     if ((double)w->levels[i].bytes > WHY_FRAGMENTED_SHARE * resident) break;
+    if ((double)w->levels[i].bytes > WHY_FRAGMENTED_STEADY * last) break;
   }
   return count;
 }

@@ -53,6 +53,7 @@
   X(RSS_BYTES, 8e6, "the first use of libraries and of the heap takes some megabytes")             \
   X(FRAGMENTED_BYTES, 8e6, "an allocator keeps some megabytes for the next allocation")            \
   X(FRAGMENTED_SHARE, 0.4, "allocators return memory at the top of the heap, not the rest")        \
+  X(FRAGMENTED_STEADY, 1.5, "a heap that shrinks further is being freed")                          \
   X(THROTTLED_SHARE, 0.2, "short bursts may be throttled in a healthy program")                    \
   X(ZOMBIES_LEAST, 8, "a shell collects some children late")                                       \
   X(TRY_SHARE, 0.15, "one of the three calls of a try to connect, with a margin")                  \

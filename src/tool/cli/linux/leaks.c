@@ -21,11 +21,13 @@
 #include "report/leaks/leaks.h"
 #include "sonde/status.h"
 
-enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_MAX };
+enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_MAX, KEY_FULL_NAMES };
 
 static const cli_option_t options[] = {
     {KEY_TOP, "top", "N", "list at most N stacks (10)"},
     {KEY_MAX, "max", "SIZE", "exit 1 if more than SIZE is leaked: 0, 64K, 1M"},
+    {KEY_FULL_NAMES, "full-names", NULL,
+     "print whole C++ and Rust names, whatever the width of the terminal"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     NAMING_FILE_OPTIONS,
     {0}};
@@ -204,6 +206,7 @@ int verb_leaks(int argc, char **argv) {
       if (strcmp(parser.value, "0") && !parse_size(parser.value, &l.max_bytes))
         return cli_wrong_use(&usage, "--max takes a size such as 64K, or 0");
       break;
+    case KEY_FULL_NAMES: l.report.full_names = true; break;
     default:
       if (naming_take(&l.naming, key, parser.value, &wrong) && wrong)
         return cli_wrong_use(&usage, "%s", wrong);

@@ -25,6 +25,7 @@ enum {
   KEY_NATIVE,
   KEY_ASYNC,
   KEY_ZERO_TOUCH,
+  KEY_FULL_NAMES,
   KEY_JSON,
 };
 
@@ -41,7 +42,10 @@ static const cli_option_t options[] = {
     {KEY_ASYNC, "async", NULL,
      "show the callers of Swift's async functions instead of their executor"},
     {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running threads have no frames"},
+    {KEY_FULL_NAMES, "full-names", NULL,
+     "print whole C++ and Rust names, whatever the width of the terminal"},
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
+    PAGER_OPTION,
     {0}};
 
 static const cli_usage_t usage = {
@@ -60,7 +64,7 @@ typedef struct request {
   stacks_options_t capture;
   stack_symbolizer_options_t names;
   const char *core, *exe;
-  bool json, native, async;
+  bool json, native, async, full_names;
   naming_t naming;
   long pid;
 } request_t;
@@ -74,7 +78,9 @@ static bool take_option(request_t *request, int key, const char *value) {
   case KEY_NATIVE: request->native = true; break;
   case KEY_ASYNC: request->async = true; break;
   case KEY_ZERO_TOUCH: request->capture.touch = TOUCH_NONE; break;
+  case KEY_FULL_NAMES: request->full_names = true; break;
   case KEY_JSON: request->json = true; break;
+  case PAGER_KEY_NONE: pager_disable(); break;
   case KEY_TID:
     if (!parse_number(value, 1, INT32_MAX, &number)) return false;
     request->capture.tid = (pid_t)number;
@@ -121,7 +127,8 @@ static int show(target_t *target, const request_t *request) {
   stacks_view_t view = {.target = target,
                         .symbolizer = symbolizer,
                         .app_only = request->naming.options.app_only,
-                        .native = request->native};
+                        .native = request->native,
+                        .full_names = request->full_names};
   goroutines_t goroutines = {0};
   if (!request->capture.tid)
     goroutines_read(&goroutines, target, symbolizer, request->capture.depth);

@@ -91,18 +91,26 @@ static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
   report_stack_text(r, s->stack, out);
 }
 
+static void print_sum(const report_t *r, const leaks_t *l, FILE *out) {
+  char a[24], b[24], text[192];
+  int n = snprintf(text, sizeof text, "%sleaked%s  %s in %s block%s", r->bold, r->plain,
+                   report_bytes((int64_t)l->lost.bytes, a), report_count(l->lost.count, b),
+                   report_plural(l->lost.count));
+  if (l->indirect.count)
+    snprintf(text + n, sizeof text - (size_t)n, ", and %s in %s block%s reachable only from them",
+             report_bytes((int64_t)l->indirect.bytes, a), report_count(l->indirect.count, b),
+             report_plural(l->indirect.count));
+  fputc('\n', out);
+  wrap_print(out, text, (wrap_t){0, 8, r->columns, WRAP_ALL_LINES});
+}
+
 void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
   char a[24], b[24];
-  fprintf(out, "  live       %s in %s blocks\n", report_bytes((int64_t)l->live.bytes, a),
-          report_count(l->live.count, b));
+  fprintf(out, "  live       %s in %s block%s\n", report_bytes((int64_t)l->live.bytes, a),
+          report_count(l->live.count, b), report_plural(l->live.count));
   print_cost(l, out);
   print_limits(l, out);
-  fprintf(out, "\n%sleaked%s  %s in %s blocks", r->bold, r->plain,
-          report_bytes((int64_t)l->lost.bytes, a), report_count(l->lost.count, b));
-  if (l->indirect.count)
-    fprintf(out, ", and %s in %s blocks reachable only from them",
-            report_bytes((int64_t)l->indirect.bytes, a), report_count(l->indirect.count, b));
-  fputc('\n', out);
+  print_sum(r, l, out);
   for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
     print_stack(r, &l->by_stack[i], out);
   if (l->by_stack_count > r->top) report_more(l->by_stack_count - (size_t)r->top, "stacks", out);

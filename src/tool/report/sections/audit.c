@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/wrap.h"
 #include "report/sections/analyses.h"
 #include "report/sections/coverage.h"
 #include "report/findings.h"
@@ -81,9 +82,11 @@ static void print_program(const audited_program_t *p, FILE *out) {
   }
   fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",
           report_count(a->calls, text), a->count);
-  fprintf(out,
-          "  functions  %" PRIu32 " audited; %" PRIu32 " others are in no library of the program\n",
-          a->flat->function_count - absent_functions(a), absent_functions(a));
+  if (!report_is_tight(&p->report))
+    fprintf(out,
+            "  functions  %" PRIu32 " audited; %" PRIu32
+            " others are in no library of the program\n",
+            a->flat->function_count - absent_functions(a), absent_functions(a));
   uint32_t depth = audit_depth(a->flat);
   if (depth)
     fprintf(out, "  depth      %" PRIu32 " innermost %s of each stack %s recorded\n", depth,
@@ -104,8 +107,8 @@ static void print_head(const report_t *r, const audited_t *all, FILE *out) {
 }
 
 static void print_category(const report_t *r, const finding_row_t *row, FILE *out) {
-  fprintf(out, "\n%s%s%s  %s, %s\n", r->bold, row->category->id, r->plain,
-          policy_level_word(row->category->level), row->category->title);
+  fprintf(out, "%s%s%s%s  %s, %s\n", report_is_tight(r) ? "" : "\n", r->bold, row->category->id,
+          r->plain, policy_level_word(row->category->level), row->category->title);
 }
 
 static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
@@ -114,8 +117,9 @@ static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
   bool earlier = r->reader != of->reader;
   audit_results_text(&row->sighting->results, audit_result_of(finding_function(row)), result,
                      sizeof result);
-  fprintf(out, "  %8s ×  %s(%s)%s  %s%s%s\n", report_count(row->sighting->count, count),
-          finding_function(row), row->arguments, result, r->bold, row->owner, r->plain);
+  wrap_format(out, (wrap_t){.indent = 14, .columns = of->columns}, "  %8s ×  %s(%s)%s  %s%s%s",
+              report_count(row->sighting->count, count), finding_function(row), row->arguments,
+              result, r->bold, row->owner, r->plain);
   if (earlier) fprintf(out, "      in program %" PRIu32 "\n", reader_program(r->reader));
   if (row->too_early)
     fprintf(out, "      %sbefore the phase '%s'%s\n", r->bold, row->too_early, r->plain);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/wrap.h"
 #include "report/json.h"
 #include "sonde/status.h"
 
@@ -56,8 +57,8 @@ static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
     return;
   }
   fprintf(out, "\n%scoverage%s\n", r->bold, r->plain);
-  fprintf(
-      out,
+  wrap_format(
+      out, (wrap_t){.indent = 16, .columns = r->columns},
       "  system calls  %s sensitive: %s before the agent started, %s observed by hooks, %s made "
       "below them, %s unexplained\n",
       report_count(coverage_possible(c) + c->totals[COVERAGE_EARLY], made),
@@ -94,16 +95,15 @@ static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
   char count[24], words[WORDS_MAX], result[160];
   const frame_name_t *site = frame_names_owner(r->names, u->call->stack);
   if (site && site->system) site = NULL;
-  fprintf(out, "  %8s ×  %s%s  %s%s%s", report_count(u->call->count, count),
-          coverage_words(u->call, audit_machine(r->reader), words, sizeof words),
-          audit_results_text(&u->call->results, AUDIT_INT_RESULT, result, sizeof result), r->bold,
-          site ? site->library : "the system", r->plain);
-  if (u->category && !u->category->match.count)
-    fprintf(out, "  %s%s%s", r->dim, u->category->id, r->plain);
-  else if (u->category)
-    fprintf(out, "  %s%s%s", r->bold, u->category->id, r->plain);
-  if (u->call->class == COVERAGE_UNEXPLAINED) fprintf(out, "  (its stack could not be read)");
-  fprintf(out, "\n");
+  const char *style = u->category && u->category->match.count ? r->bold : r->dim;
+  wrap_format(out, (wrap_t){.indent = 14, .columns = r->columns}, "  %8s ×  %s%s  %s%s%s%s%s%s%s%s",
+              report_count(u->call->count, count),
+              coverage_words(u->call, audit_machine(r->reader), words, sizeof words),
+              audit_results_text(&u->call->results, AUDIT_INT_RESULT, result, sizeof result),
+              r->bold, site ? site->library : "the system", r->plain, u->category ? "  " : "",
+              u->category ? style : "", u->category ? u->category->id : "",
+              u->category ? r->plain : "",
+              u->call->class == COVERAGE_UNEXPLAINED ? "  (its stack is not complete)" : "");
   if (site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, site->function, r->plain);
   if (!r->brief) report_stack_text(r, u->call->stack, out);
 }

@@ -76,28 +76,30 @@ static const char *error_of(const report_t *r, uint64_t error, uint64_t value, c
 static void print_calls(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], c[24], d[24], e[32], f[32];
+  uint64_t calls = p->allocated.count - p->reallocs;
   if (p->sample_bytes)
-    fprintf(out, "  allocated  %s%s in %s%s calls; %s blocks freed\n",
+    fprintf(out, "  allocated  %s%s in %s%s call%s; %s block%s freed\n",
             report_bytes((int64_t)p->allocated.bytes, a),
             error_of(r, estimate_total_error(p, MEASURE_ALLOCATED), p->allocated.bytes, e),
             report_count(p->allocated.count, b),
             error_of(r, estimate_count_error(p, false), p->allocated.count, f),
-            report_count(p->frees, c));
+            report_plural(p->allocated.count), report_count(p->frees, c), report_plural(p->frees));
   else
-    fprintf(out, "  allocated  %s in %s calls; %s frees, %s reallocs\n",
-            report_bytes((int64_t)p->allocated.bytes, a),
-            report_count(p->allocated.count - p->reallocs, b), report_count(p->frees, c),
-            report_count(p->reallocs, d));
+    fprintf(out, "  allocated  %s in %s call%s; %s free%s, %s realloc%s\n",
+            report_bytes((int64_t)p->allocated.bytes, a), report_count(calls, b),
+            report_plural(calls), report_count(p->frees, c), report_plural(p->frees),
+            report_count(p->reallocs, d), report_plural(p->reallocs));
 }
 
 static void print_peak(const report_t *r, FILE *out) {
   const replay_t *p = r->replay;
   char a[24], b[24], e[32];
-  fprintf(out, "  %-10s %s%s%s in %s blocks, %.3f s after the start\n",
+  fprintf(out, "  %-10s %s%s%s in %s block%s, %.3f s after the start\n",
           has_snapshots_only(p) ? "largest" : "peak", malloc_covered_from(r) ? "at least " : "",
           report_bytes((int64_t)p->at_peak.bytes, a),
           error_of(r, estimate_total_error(p, MEASURE_PEAK), p->at_peak.bytes, e),
-          report_count(p->at_peak.count, b), seconds_at(r, p->peak_time));
+          report_count(p->at_peak.count, b), report_plural(p->at_peak.count),
+          seconds_at(r, p->peak_time));
 }
 
 /* If none of the sampled blocks is live, 3 times the distance of samples is the upper end of the
@@ -110,11 +112,12 @@ static void print_live(const report_t *r, FILE *out) {
             report_bytes((int64_t)(3 * p->sample_bytes), a));
     return;
   }
-  fprintf(out, "  never freed  %s%s%s in %s%s blocks\n", malloc_covered_from(r) ? "at least " : "",
+  fprintf(out, "  never freed  %s%s%s in %s%s block%s\n", malloc_covered_from(r) ? "at least " : "",
           report_bytes((int64_t)p->live.bytes, a),
           error_of(r, estimate_total_error(p, MEASURE_LIVE), p->live.bytes, e),
           report_count(p->live.count, b),
-          error_of(r, estimate_count_error(p, true), p->live.count, f));
+          error_of(r, estimate_count_error(p, true), p->live.count, f),
+          report_plural(p->live.count));
 }
 
 static void print_amounts(const report_t *r, FILE *out) {
@@ -130,9 +133,10 @@ static void print_amounts(const report_t *r, FILE *out) {
     print_live(r, out);
   }
   double share = p->allocated.count ? 100.0 * (double)p->temporary / (double)p->allocated.count : 0;
-  if (p->events && p->allocated.count && !p->sample_bytes)
-    fprintf(out, "  temporary  %s allocations (%.0f %%) were freed by the thread's next call\n",
-            report_count(p->temporary, a), share);
+  if (p->events && p->allocated.count && !p->sample_bytes && !report_is_tight(r))
+    fprintf(out, "  temporary  %s allocation%s (%.0f %%) %s freed by the thread's next call\n",
+            report_count(p->temporary, a), report_plural(p->temporary), share,
+            p->temporary == 1 ? "was" : "were");
 }
 
 static void print_gaps(const report_t *r, FILE *out) {

@@ -140,11 +140,11 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char a[24], b[24], c[24];
   const table_t stacks = ranked_stacks(p);
   fprintf(out, "\n%spools, as reported by the program%s\n", r->bold, r->plain);
-  fprintf(out, "  allocated  %s in %s blocks; %s freed\n",
+  fprintf(out, "  allocated  %s in %s block%s; %s freed\n",
           report_bytes((int64_t)p->allocated.bytes, a), report_count(p->allocated.count, b),
-          report_count(p->freed, c));
-  fprintf(out, "  live       %s in %s blocks\n", report_bytes((int64_t)p->live.bytes, a),
-          report_count(p->live.count, b));
+          report_plural(p->allocated.count), report_count(p->freed, c));
+  fprintf(out, "  live       %s in %s block%s\n", report_bytes((int64_t)p->live.bytes, a),
+          report_count(p->live.count, b), report_plural(p->live.count));
   if (p->unknown_frees)
     fprintf(out, "  invalid    %s frees of blocks that were not allocated\n",
             report_count(p->unknown_frees, a));

@@ -67,7 +67,10 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char a[24];
   samples_rank(s);
   fprintf(out, "\n%sCPU time%s%s%s%s\n", r->bold, r->plain, r->brief ? ", " : "\n  samples    ",
-          report_count(s->ticks, a), r->brief ? " samples" : "");
+          report_count(s->ticks, a),
+          !r->brief       ? ""
+          : s->ticks == 1 ? " sample"
+                          : " samples");
   if (s->missed && (!r->brief || s->missed * DELAYED_SHOWN > s->ticks))
     fprintf(out, "  delayed    %s sample%s, counted with the next sample of the thread\n",
             report_count(s->missed, a), s->missed == 1 ? "" : "s");

@@ -106,7 +106,7 @@ static void print_name(const report_t *r, const frame_name_t *name, int column, 
 static void print_functions(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   size_t rows = report_rows(r, BRIEF_ROWS);
-  fprintf(out, "\n%scalls by function%s\n", r->bold, r->plain);
+  fprintf(out, "%s%scalls by function%s\n", report_gap(r), r->bold, r->plain);
   print_heading(v, out);
   for (size_t i = 0; i < v->function_count && i < rows; i++) {
     const trace_function_t *f = &v->functions[i];
@@ -245,11 +245,12 @@ static void print_head(const trace_view_t *v, FILE *out) {
                "see 'sonde help record'");
   if (t->shown != t->calls + t->unknown)
     fprintf(out, "  shown      %s\n", report_count(t->shown, a));
-  if (t->cost.pair > 0)
+  bool notes = !report_is_tight(r);
+  if (t->cost.pair > 0 && notes)
     print_note(r, out, "overhead",
                "tracing adds %.1f ns to a call, %.1f ns of it inside the call: %s", t->cost.pair,
                t->cost.inside, r->calls.net ? "subtracted" : "not subtracted (--net does)");
-  if (t->shown)
+  if (t->shown && notes)
     print_note(r, out, "times", "%s",
                v->has_waits
                    ? "elapsed; waits: in calls that can block (locks, sleep, poll, read, write), "

@@ -123,8 +123,24 @@ static void print_row(const usage_t *u, int i, FILE *out) {
   fputc('\n', out);
 }
 
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
+
 static bool is_changing(const usage_series_t *s) {
   return s->first != s->peak || s->last != s->peak;
+}
+
+static bool is_shown(const report_t *r, const usage_t *u, size_t i) {
+  const usage_series_t *s = &u->series[rows[i].field];
+  bool hidden =
+      (r->brief && (!rows[i].is_brief || (i && !is_changing(s)))) || (rows[i].is_rare && !s->peak);
+  return s->is_known && !hidden;
+}
+
+static bool has_rows(const report_t *r, const usage_t *u) {
+  bool found = u->series[USAGE_CGROUP_LIMIT].is_known || u->series[USAGE_CGROUP_CPU].is_known;
+  for (size_t i = 0; i < ROW_COUNT; i++)
+    found |= is_shown(r, u, i);
+  return found;
 }
 
 static void print_cgroup(const usage_t *u, FILE *out) {
@@ -152,14 +168,11 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     fprintf(out, "\n%sresources%s\n  not recorded\n", r->bold, r->plain);
     return 0;
   }
+  if (r->brief && !has_rows(r, u)) return 0; /* it ended before the first reading */
   fprintf(out, "\n%s%-19s%s%s %9s %9s %9s %12s%s\n", r->bold, "resources", r->plain, r->dim,
           "first", "last", "peak", "trend", r->plain);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const usage_series_t *s = &u->series[rows[i].field];
-    bool hidden = (r->brief && (!rows[i].is_brief || (i && !is_changing(s)))) ||
-                  (rows[i].is_rare && !s->peak);
-    if (s->is_known && !hidden) print_row(u, (int)i, out);
-  }
+  for (size_t i = 0; i < ROW_COUNT; i++)
+    if (is_shown(r, u, i)) print_row(u, (int)i, out);
   print_cgroup(u, out);
   return 0;
 }

@@ -26,14 +26,14 @@ static struct {
   unsigned columns; /* 0: lines are not shortened */
 } style;
 
-static void set_style(FILE *out) {
+static void set_style(FILE *out, bool full_names) {
   style.plain = terminal_style(out, TERMINAL_PLAIN);
   style.function = terminal_style(out, TERMINAL_BOLD);
   style.module = terminal_style(out, TERMINAL_DIM);
   style.place = terminal_style(out, TERMINAL_CYAN);
   style.heading = terminal_style(out, TERMINAL_GREEN);
   style.alarm = terminal_style(out, TERMINAL_RED);
-  style.columns = terminal_columns(out);
+  style.columns = full_names ? 0 : terminal_columns(out);
 }
 
 /* Prints text of the target, with control characters as '?'. */
@@ -468,13 +468,13 @@ void stacks_text(FILE *out, const stacks_view_t *view) {
     for (size_t i = 0; i < target->thread_count; i++)
       threads[i] = &target->threads[i];
     size_t count = make_groups(threads, target->thread_count, groups);
-    set_style(out);
+    set_style(out, view->full_names);
     print_summary(out, target, count);
     print_deadlocks(out, target);
     unnamed_count = 0;
+    if (view->goroutines) goroutines_text(out, view, view->goroutines);
     for (size_t i = 0; i < count; i++)
       print_group(view, out, &groups[i]);
-    if (view->goroutines) goroutines_text(out, view, view->goroutines);
     print_unnamed(out);
   }
   free(threads);
