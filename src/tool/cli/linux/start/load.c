@@ -13,15 +13,18 @@
 static const verbs_library_t *loaded;
 static char problem[PATH_MAX + 256];
 
-/* RTLD_LAZY: a verb calls few of the libraries' functions. */
+/* RTLD_LAZY: a verb calls few of the libraries' functions. Where no file is beside the command, or
+ * the loader was started with the command as an argument, the loader's folders are searched. */
 static void load(void) {
   char path[PATH_MAX];
-  if (!launch_find_verbs(path, sizeof path)) {
+  bool beside = launch_find_verbs(path, sizeof path);
+  if (!beside) snprintf(path, sizeof path, VERBS_LIBRARY_NAME);
+  void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+  if (!library && !beside) {
     snprintf(problem, sizeof problem,
              VERBS_LIBRARY_NAME " is missing beside the command; build or install it");
     return;
   }
-  void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
   const verbs_library_t *(*entry)(void) = NULL;
   if (library) *(void **)&entry = dlsym(library, VERBS_LIBRARY_ENTRY);
   if (!entry) {
