@@ -15,6 +15,7 @@ from helpers import (SONDE, closed_port, compile_c, fresh, needs, needs_agent, o
                      skip_part, try_sonde, until, write)
 from shared.profiles import Otlp, read_pprof, read_series
 from shared.receiver import Receiver, environment
+from shared.recordings import numbers, recording, string, table
 
 needs_agent()
 
@@ -65,9 +66,10 @@ def otlp_profiles_are_what_the_report_says():
         OTEL_RESOURCE_ATTRIBUTES="deployment.environment.name=lab%2C1, service.name=other, team=no",
         OTEL_SERVICE_NAME="shop"))
     requests, report_of = list(_otlp_requests(server)), _made["told"]
-    assert told["protocol"] == "otlp" and told["recordings"] == 1 and told["requests"] == len(requests) == 2, told
-    assert told["sent_bytes"] == sum(len(body) for _, _, body in server.requests), told
     total = lambda kind: sum(request.total(kind) for request in requests)  # noqa: E731
+    # a busy machine may make threads wait
+    assert told["protocol"] == "otlp" and told["recordings"] == 1 and told["requests"] == len(requests) == 2 + bool(total("off_cpu")), told
+    assert told["sent_bytes"] == sum(len(body) for _, _, body in server.requests), told
     assert total("samples") == report_of["sample"]["samples"] > 10
     assert abs(total("cpu") - report_of["sample"]["cpu_time"]["sampled_ns"]) <= 1000, total("cpu")
     for kind, key in ("alloc", "allocated"), ("inuse", "live"):
@@ -94,6 +96,31 @@ def otlp_frames_have_names_files_and_build_ids():
     assert len(named) > len(native) / 2
     for location in named:
         assert location["mapping"]["start"] <= location["address"] < location["mapping"]["limit"], location
+
+
+def two_writers_of_an_image_and_samples_without_frames_keep_each_entry_once(folder):
+    """The program and the recorder each describe the images of their stacks. A sample that the recorder took has no
+    frames if the thread could not be read (0), and its stack may be incomplete when the recording is read (3)."""
+    frames, samples = b"", b""
+    for number in (1, 2):
+        frames += table(2, numbers(number, 0, 0x1000, 0x9000, 0) + string(b"id") + string(b"/bin/x"))
+        frames += table(5, numbers(number, 0x2000 * number, number, 1)) + table(6, numbers(number, 0, number))
+    frames += table(6, numbers(3, 0, 99))
+    for stack in (1, 2, 0, 3):
+        samples += bytes([7]) + numbers(0, stack)  # an event of kind 7
+    path = recording(folder / "two.sonde", samples, table(1, numbers(1) + string(b"/bin/x")) + frames)
+    for protocol in PATHS:
+        server = Receiver(*[(200, {}, WEB_OK if protocol.startswith("parca") else b"")])
+        _pushed(server.url(protocol), path=path)
+        if protocol:
+            body = server.requests[0][2]
+            _, profile = read_series(body[5:] if protocol.startswith("parca") else body, protocol.startswith("parca"))
+            assert sum(values["samples"] for _, values in read_pprof(profile)[1]) == 4
+            continue
+        request, = _otlp_requests(server)
+        assert [len(request.tables[name]) for name in ("mappings", "locations", "stacks")] == [2, 3, 3], request.tables
+        found = sorted((len(stack), value) for stack, value in request.profiles[0]["samples"])
+        assert found == [(0, 1), (0, 1), (1, 1), (1, 1)], found
 
 
 def equal_profiles_have_equal_identifiers():

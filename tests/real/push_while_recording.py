@@ -101,7 +101,7 @@ def intervals_add_up_to_the_report():
 def a_server_that_is_busy_for_a_while_gets_everything():
     stop = fresh(".stop")
     busy = [ConnectionResetError(), (503, {"Retry-After": "0"}, b"")]
-    server, path, done = _recorded(_after(8, stop, *busy), stop)
+    server, path, done = _recorded(_after(6, stop, *busy), stop)
     assert done.returncode == 0 and done.stderr.count("trying again until the recording ends") == 1, done
     first = [body for _, _, body in server.requests[:3]]
     assert len(set(first)) == 1, "a request changed between tries"
@@ -111,7 +111,7 @@ def a_server_that_is_busy_for_a_while_gets_everything():
 
 def a_refused_interval_is_told_and_the_others_arrive():
     stop = fresh(".stop")
-    server, path, done = _recorded(_after(8, stop, (400, {}, b"not you"), (400, {}, b"not you")), stop)
+    server, path, done = _recorded(_after(6, stop, (400, {}, b"not you"), (400, {}, b"not you")), stop)
     assert done.returncode == 0 and done.stderr.count("status 400: not you") == 1, done
     told, totals = report(path), _totals(server)
     assert len(_of(server, "samples")) > 2 and totals["samples"] == told["sample"]["samples"], totals
@@ -177,12 +177,12 @@ def _resource(**attributes):
 def the_programs_context_gives_labels():
     """Less than the user's, more than sonde's own."""
     program = compile_c(write(PUBLISH, ".c"), "-O1")
-    for words, env, expected in (
-            ([], {}, {"service.name": "inner", "team": "core", "shard": 7}),
-            (["--push-label", "team=mine"], {"OTEL_SERVICE_NAME": "outer"},
+    for requests, words, env, expected in (
+            (2, [], {}, {"service.name": "inner", "team": "core", "shard": 7}),
+            (1, ["--push-label", "team=mine"], {"OTEL_SERVICE_NAME": "outer"},
              {"service.name": "outer", "team": "mine", "shard": 7})):
         stop, message = fresh(".stop"), _resource(service_name="inner", team="core", shard=7)
-        server = Receiver(_after(3, stop))
+        server = Receiver(_after(requests, stop))
         _, done = record([program, stop, message.hex()], "--sample=500", "--malloc=sample:16K", "--push", server.url(),
                          "--push-every", "2s", *words, text=True, env=environment(**env))
         assert done.returncode == 0, done
@@ -193,7 +193,7 @@ def the_programs_context_gives_labels():
 
 def a_context_that_is_damaged_is_left_out():
     program, stop = compile_c(write(PUBLISH, ".c"), "-O1"), fresh(".stop")
-    server = Receiver(_after(3, stop))
+    server = Receiver(_after(1, stop))
     _, done = record([program, stop, "0aff01"], "--sample=500", "--malloc=sample:16K", "--push", server.url(), "--push-every", "2s",
                      text=True, env=environment())
     assert done.returncode == 0, done

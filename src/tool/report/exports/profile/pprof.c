@@ -128,6 +128,7 @@ static bool put_labels(profile_t *p, Sonde__Pprof__Sample *s, const profile_time
 /* ---- samples ------------------------------------------------------------------------------ */
 
 static bool put_samples(profile_t *p) {
+  static const profile_stack_t no_frames;
   const profile_tables_t *t = &p->tables;
   size_t count = p->to - p->from, places = t->stack_locations.count;
   uint64_t *ids = pool_array(&p->pool, places, sizeof *ids);
@@ -137,7 +138,7 @@ static bool put_samples(profile_t *p) {
   for (size_t i = 0; i < places; i++)
     ids[i] = t->stack_locations.items[i];
   for (size_t i = 0; i < count; i++) {
-    const profile_stack_t *stack = &t->stacks.items[p->stacks[i] - 1];
+    const profile_stack_t *stack = p->stacks[i] ? &t->stacks.items[p->stacks[i] - 1] : &no_frames;
     s[i].location_id = ids + stack->first;
     s[i].n_location_id = stack->depth;
     s[i].value = p->rows->rows.items[p->from + i].values;

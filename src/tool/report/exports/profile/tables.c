@@ -104,6 +104,23 @@ static uint32_t function_of(profile_tables_t *t, const frame_name_t *name) {
 
 /* ---- locations ---------------------------------------------------------------------------- */
 
+static bool are_equal_mappings(const profile_mapping_t *a, const profile_mapping_t *b) {
+  return a->start == b->start && a->limit == b->limit && a->offset == b->offset &&
+         a->file == b->file && !strcmp(a->build_id, b->build_id);
+}
+
+/* The agent and the recorder each describe an image whose frames they record, and an image may be
+ * loaded again at its old address: such mappings are one. There are few, each searched once. */
+static uint32_t add_mapping(profile_tables_t *t, const profile_mapping_t *wanted) {
+  for (size_t i = 0; i < t->mappings.count; i++)
+    if (are_equal_mappings(&t->mappings.items[i], wanted)) return (uint32_t)i + 1;
+  profile_mapping_t *added = ARRAY_ADD(t->mappings);
+  t->failed |= !added;
+  if (!added) return 0;
+  *added = *wanted;
+  return (uint32_t)t->mappings.count;
+}
+
 static uint32_t mapping_of(profile_tables_t *t, const record_image_t *image) {
   size_t count;
   uint32_t *known = &t->mapping_of[image - reader_images(t->reader, &count)];
@@ -115,11 +132,8 @@ static uint32_t mapping_of(profile_tables_t *t, const record_image_t *image) {
       .offset = image->start - image->slide,
       .file = profile_string(t, image->path),
       .build_id = pool_text(&t->pool, frame_names_build_id(image, build_id))};
-  profile_mapping_t *added = mapping.build_id ? ARRAY_ADD(t->mappings) : NULL;
-  t->failed |= !added;
-  if (!added) return 0;
-  *added = mapping;
-  return *known = (uint32_t)t->mappings.count;
+  t->failed |= !mapping.build_id;
+  return t->failed ? 0 : (*known = add_mapping(t, &mapping));
 }
 
 void profile_program(profile_tables_t *t) {
@@ -133,9 +147,7 @@ void profile_program(profile_tables_t *t) {
     }
   if (!program) return;
   const profile_mapping_t mapping = {.file = profile_string(t, program), .build_id = ""};
-  profile_mapping_t *added = ARRAY_ADD(t->mappings);
-  t->failed |= !added;
-  if (added) *added = mapping;
+  (void)add_mapping(t, &mapping);
 }
 
 static bool are_equal(const profile_tables_t *t, const profile_location_t *a,
@@ -204,6 +216,7 @@ uint32_t profile_stack(profile_tables_t *t, uint32_t stack) {
   if (!add_locations(t, stack)) return 0;
   if (!reserve(t, &t->stack_index, t->stacks.count, hash_of_stack)) return 0;
   uint32_t depth = (uint32_t)t->stack_locations.count - first;
+  if (!depth) return 0;
   size_t size = depth * sizeof *t->stack_locations.items;
   const uint32_t *locations = t->stack_locations.items;
   HASH_FIND(&t->stack_index, hash_bytes(HASH_START, locations + first, size), slot) {

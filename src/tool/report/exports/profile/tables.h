@@ -59,7 +59,8 @@ typedef struct profile_tables {
 bool profile_tables_start(profile_tables_t *out, const reader_t *reader, frame_names_t *names);
 void profile_tables_free(profile_tables_t *tables);
 
-/* These add what is not there and return its index. After the last call, check `failed`. */
+/* These add what is not there and return its index. After the last call, check `failed`. A stack
+ * without frames, of a thread that could not be read, is none. */
 uint32_t profile_string(profile_tables_t *tables, const char *text);
 uint32_t profile_stack(profile_tables_t *tables, uint32_t stack);
 
