@@ -3,35 +3,41 @@
 
 #include <string.h>
 
+#include "analysis/called_name.h"
+
 /* The innermost frames, which may be inlined into each other. */
 enum { FRAMES_MAX = 6 };
 
-/* The outermost of the innermost functions that belong to system images, without underscores. */
+/* The outermost of the innermost functions that belong to system images. Where they do not end, for
+ * a library is deep or the thread is its own: the function of the C library that it called. NULL:
+ * unknown. */
 static const char *called_function(const report_t *r, uint32_t stack) {
   const record_frame_t *frames[FRAMES_MAX];
   const frame_name_t *names;
-  const char *found = NULL;
+  const char *found = NULL, *of_libc = NULL;
+  bool in_libc = true;
   int depth = reader_stack(r->reader, stack, frames, FRAMES_MAX);
   for (int i = 0; i < depth && i < FRAMES_MAX; i++) {
-    if (frame_names_is_marker(frames[i])) return NULL;
+    if (frame_names_is_marker(frames[i])) return of_libc;
     int count = frame_names_of_frame(r->names, frames[i], &names);
     for (int k = 0; k < count; k++) {
       if (!names[k].system) return found;
-      if (reader_is_agent(r->reader, frames[i])) continue; /* a hook of sonde */
+      if (reader_is_agent(r->reader, frames[i])) continue;  /* a hook of sonde */
+      if (!strstr(names[k].library, ".so")) return of_libc; /* inside an interpreter */
       found = names[k].known ? names[k].function : NULL;
+      if (found && called_is_start(found)) return of_libc;
+      in_libc = in_libc && called_is_libc(names[k].library);
+      if (in_libc && found) of_libc = found;
     }
   }
-  return NULL; /* a thread of the library itself, or a deep library */
+  return of_libc;
 }
 
 const char *wait_called(const report_t *r, uint32_t stack, const char *call) {
   const futex_wait_t *wait = stack ? futex_wait_of_stack(r, stack) : NULL;
   if (wait && wait->function) return wait->function;
   const char *function = stack ? called_function(r, stack) : NULL;
-  if (!function) return call;
-  function += strspn(function, "_");
-  if (!strncmp(function, "GI_", 3)) function += 3 + strspn(function + 3, "_");
-  return *function ? function : call;
+  return function ? called_name(function) : call;
 }
 
 bool wait_is_shown(const report_t *r, uint32_t stack) {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analysis/futex_calls.h"
+#include "analysis/called_name.h"
 #include "report/own_code.h"
 #include "symbol/language.h"
 #include "symbol/short_name.h"
@@ -49,37 +49,15 @@ int top_names(stack_symbolizer_t *symbolizer, const target_t *target, const fram
 /* ---- calls -------------------------------------------------------------------------------- */
 
 void top_plain_name(const char *name, char *out, size_t size) {
-  static const char *const prefixes[] = {"GI_", "libc_"};
-  const futex_wait_t *wait =
-      futex_wait_of_function(name); /* also by functions that it jumps into */
-  name += strspn(name, "_");
-  for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
-    size_t length = strlen(prefixes[i]);
-    if (strncmp(name, prefixes[i], length) == 0) name += length;
-    name += strspn(name, "_");
-  }
-  short_name(wait && wait->function ? wait->function : name, (unsigned)size - 1, out, size);
+  short_name(called_name(name), (unsigned)size - 1, out, size);
   out[strcspn(out, "@")] = 0;
-}
-
-/* Functions that start threads and programs: the program did not call them. */
-static bool is_start(const char *function) {
-  static const char *const starts[] = {"start_thread",         "clone", "clone3", "libc_start_main",
-                                       "libc_start_call_main", "start"};
-  char plain[64];
-  function += strspn(function, "_");
-  snprintf(plain, sizeof plain, "%s", function);
-  plain[strcspn(plain, "@")] = 0;
-  for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-    if (strcmp(plain, starts[i]) == 0) return true;
-  return false;
 }
 
 /* The function of the system that the program's innermost frame called; NULL: none is known. */
 static const char *called(const top_frame_t *frames, int count) {
   const char *name = NULL;
   for (int i = 0; i < count && frames[i].is_system; i++) {
-    if (frames[i].function && is_start(frames[i].function)) break;
+    if (frames[i].function && called_is_start(frames[i].function)) break;
     if (frames[i].function) name = frames[i].function;
   }
   return name;

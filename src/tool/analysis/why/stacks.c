@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "analysis/called_name.h"
 #include "analysis/why/facts.h"
 #include "symbol/short_name.h"
 
@@ -70,10 +71,7 @@ const why_stack_t *why_stack(why_t *w, uint32_t id) {
   return s;
 }
 
-static bool is_in_libc(const why_function_t *f) {
-  return f->known && (!strncmp(f->library, "libc.", 5) || !strncmp(f->library, "libpthread", 10) ||
-                      !strncmp(f->library, "ld-musl", 7));
-}
+static bool is_in_libc(const why_function_t *f) { return f->known && called_is_libc(f->library); }
 
 const char *why_called(why_t *w, const why_wait_t *wait) {
   const why_stack_t *s = why_stack(w, wait->stack);
@@ -81,10 +79,7 @@ const char *why_called(why_t *w, const why_wait_t *wait) {
   while (i < s->count && !s->functions[i].own && is_in_libc(&s->functions[i]))
     i++;
   if (i == 0 || i == s->count) return wait->call;
-  const char *name = s->functions[i - 1].name + strspn(s->functions[i - 1].name, "_");
-  if (!strncmp(name, "GI_", 3)) name += 3 + strspn(name + 3, "_");
-  if (!strncmp(name, "libc_", 5)) name += 5;
-  return *name && !strstr(name, "_internal") ? name : wait->call; /* fopen_internal */
+  return called_name(s->functions[i - 1].name);
 }
 
 const why_function_t *why_owner(const why_stack_t *s) {

@@ -147,11 +147,9 @@ static void find_at_threshold(attributed_stall_t *n, const report_t *r) {
       n->at_threshold = frame_names_owner(r->names, s->samples[i].stack);
 }
 
-/* As the program called it: a name of the C library for the system call futex. */
+/* As the program called it: "usleep", where the system call is clock_nanosleep. */
 static const char *name_of_call(const report_t *r, const stall_sample_t *s) {
-  bool waits = s->stack && !strcmp(s->seen.call, "futex");
-  const futex_wait_t *wait = waits ? futex_wait_of_stack(r, s->stack) : NULL;
-  return wait && wait->function ? wait->function : s->seen.call;
+  return *s->seen.call ? wait_called(r, s->stack, s->seen.call) : "";
 }
 
 static bool is_same_wait(const stall_sample_t *a, const char *call_a, const stall_sample_t *b,

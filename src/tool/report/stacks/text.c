@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/called_name.h"
 #include "analysis/futex_calls.h"
 #include "base/terminal.h"
 #include "base/unicode.h"
@@ -301,8 +302,24 @@ static void print_name(FILE *out, const char *name) {
   fputc('"', out);
 }
 
-/* The function of the C library that the program called where THREAD waits for a futex, else CALL.
- */
+/* The outermost of the innermost functions of THREAD that are the C library's; NULL: none. */
+static const char *called_of_libc(const stacks_view_t *view, const thread_t *thread) {
+  const char *found = NULL;
+  for (size_t i = 0; i < thread->frame_count; i++) {
+    const symbolized_pc_t *named = stack_symbolizer_lookup(view->symbolizer, &thread->frames[i]);
+    if (!named || !named->module || !called_is_libc(base_name(named->module->path))) break;
+    for (int k = 0; k < named->count; k++) {
+      const char *function = named->functions[k].function;
+      if (!function) continue;
+      if (called_is_start(function) || !strcmp(function, "syscall")) return found;
+      found = called_name(function);
+    }
+  }
+  return found;
+}
+
+/* What the program called where THREAD waits in the system call CALL: "usleep", "pthread_join", or
+ * CALL if it is unknown. */
 static const char *called(const stacks_view_t *view, const thread_t *thread, const char *call) {
   enum { FRAMES_MAX = 6 };
   const char *found = NULL;
@@ -315,7 +332,21 @@ static const char *called(const stacks_view_t *view, const thread_t *thread, con
       if (wait && wait->function && (named->system || !found)) found = wait->function;
     }
   }
+  if (!found) found = called_of_libc(view, thread);
   return found ? found : call;
+}
+
+/* A wait in a system call: the call of the program, and what it waits for. */
+static void call_of_thread(const stacks_view_t *view, const thread_t *thread, char *out,
+                           size_t size) {
+  const wait_t *wait = &thread->wait;
+  const char *call = called(view, thread, wait->syscall);
+  if (wait->fd >= 0 && wait->path)
+    snprintf(out, size, "%s(fd %d, %s)", call, wait->fd, wait->path);
+  else if (wait->fd >= 0)
+    snprintf(out, size, "%s(fd %d)", call, wait->fd);
+  else
+    snprintf(out, size, "%s", call);
 }
 
 /* A wait for a futex, in the words of the program: the call and the variable. */
@@ -343,13 +374,13 @@ static void wait_of_group(const stacks_view_t *view, const thread_group_t *group
     const wait_t *wait = &group->threads[i]->wait;
     if (wait->fd == first->fd && wait->address == first->address) continue;
     snprintf(out, size, "%s",
-             !first->syscall  ? "a system call"
-             : first->address ? called(view, group->threads[0], first->syscall)
-                              : first->syscall);
+             first->syscall ? called(view, group->threads[0], first->syscall) : "a system call");
     return;
   }
   if (first->syscall && first->address)
     futex_of_thread(view, group->threads[0], out, size);
+  else if (first->syscall)
+    call_of_thread(view, group->threads[0], out, size);
   else
     stacks_wait_text(group->threads[0], out, size);
 }
