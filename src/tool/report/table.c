@@ -129,6 +129,7 @@ static void put_cell(const report_t *r, const table_t *t, const column_t *c, con
   case UNIT_FUNCTION: put_function(r, pointer_of(c, row), room, out); break;
   case UNIT_STACK: put_stack(r, (uint32_t)n, room, out); break;
   case UNIT_FLAG:
+  case UNIT_FRAMES:
   case UNIT_END: *out = 0; break;
   }
 }
@@ -202,6 +203,7 @@ static void print_row(const report_t *r, const table_t *t, const void *row, cons
   uint32_t stack = 0;
   for (int k = 0; t->columns[k].unit; k++) {
     const column_t *c = &t->columns[k];
+    if (c->unit == UNIT_FRAMES) stack = (uint32_t)integer_of(c, row);
     if (!c->heading) continue;
     put_cell(r, t, c, row, is_last(c) ? room : widths[k], cell);
     print_cell(c, cell, widths[k], out);

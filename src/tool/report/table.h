@@ -33,6 +33,7 @@ typedef enum column_unit {
   /* uint32_t, the id of a stack, 0: none. Text: the id, and the frames below the row; in a brief
    * report the function that owns the stack. JSON: the id, "frames" and "complete". */
   UNIT_STACK,
+  UNIT_FRAMES, /* uint32_t, the id of a stack; text: its frames below the row, alone */
 } column_unit_t;
 
 typedef struct column {

@@ -46,17 +46,6 @@ static const char *kind_of_futex(const report_t *r, const wait_sum_t *item) {
   return wait ? wait->kind : NULL;
 }
 
-/* "queue" or "0x7f…" with a space before it; "" for address 0. */
-static const char *target_of(const report_t *r, uint64_t address, char *out, size_t size) {
-  char name[REPORT_NAME_MAX];
-  *out = 0;
-  if (address && frame_names_variable(r->names, address, name, sizeof name))
-    snprintf(out, size, " %s", name);
-  else if (address)
-    snprintf(out, size, " 0x%" PRIx64, address);
-  return out;
-}
-
 /* Waits of several threads at one stack for one target. */
 typedef struct wait_group {
   const wait_sum_t *first;
@@ -132,69 +121,149 @@ static int by_time(const void *left, const void *right) {
   return (a->first > b->first) - (a->first < b->first);
 }
 
-static void print_group(const report_t *r, const waits_t *w, const wait_group_t *g, FILE *out) {
+/* A row as text shows it; `texts` owns what the others point to. */
+typedef struct wait_row {
+  uint64_t ns;
+  const char *thread, *what, *owner;
+  uint32_t stack;
+  char *texts;
+} wait_row_t;
+
+static const column_t group_columns[] = {{NULL, "time", UNIT_SECONDS, FIELD(wait_row_t, ns)},
+                                         {NULL, "thread", UNIT_TEXT, FIELD(wait_row_t, thread)},
+                                         {NULL, "held by", UNIT_TEXT, FIELD(wait_row_t, owner)},
+                                         {NULL, "waits for", UNIT_TEXT, FIELD(wait_row_t, what)},
+                                         {NULL, NULL, UNIT_FRAMES, FIELD(wait_row_t, stack)},
+                                         {0}};
+
+/* "a lock (queue)", "usleep", "read on /dev/tty". */
+static void print_what(const report_t *r, const wait_group_t *g, FILE *out) {
   const wait_sum_t *item = g->first;
-  char target[REPORT_NAME_MAX + 2];
-  fprintf(out, "  %9.3f s  ", seconds(g->ns));
-  if (g->threads > 1)
-    fprintf(out, "%zu threads", g->threads);
-  else {
-    fprintf(out, "thread ");
-    print_thread(w, item->tid, out);
-  }
   const char *kind = item->is_mutex ? "a lock" : kind_of_futex(r, item);
-  bool has_name = item->is_mutex && *item->what;
-  fprintf(out, "  %s%s%s%s", r->bold, has_name ? "the " : "",
-          has_name      ? item->what
-          : kind        ? kind
-          : *item->call ? wait_called(r, item->stack, item->call)
-                        : "in no system call",
-          r->plain);
-  if (!has_name) fputs(target_of(r, g->address, target, sizeof target), out);
-  if (*item->what && !has_name) fprintf(out, " on %s", item->what);
-  if (g->owner) {
-    fprintf(out, ", held by ");
-    print_thread(w, g->owner, out);
+  char name[REPORT_NAME_MAX];
+  if (item->is_mutex && *item->what) {
+    fprintf(out, "the %s", item->what);
+    return;
   }
-  fputc('\n', out);
-  if (!r->brief && item->stack) report_stack_text(r, item->stack, out);
+  if (!kind) kind = *item->call ? wait_called(r, item->stack, item->call) : "no system call";
+  fputs(kind, out);
+  if (g->address && frame_names_variable(r->names, g->address, name, sizeof name))
+    fprintf(out, " (%s)", name);
+  else if (g->address && item->is_mutex) /* of the other objects the stack tells enough */
+    fprintf(out, " (0x%" PRIx64 ")", g->address);
+  if (*item->what) fprintf(out, " on %s", item->what);
 }
 
-static bool print_waits(const report_t *r, const waits_t *w, size_t top, FILE *out) {
+/* False: out of memory. */
+static bool make_row(const report_t *r, const waits_t *w, const wait_group_t *g, wait_row_t *row) {
+  size_t size, what, owner;
+  FILE *out = open_memstream(&row->texts, &size);
+  if (!out) return false;
+  if (g->threads > 1)
+    fprintf(out, "%zu threads", g->threads);
+  else
+    print_thread(w, g->first->tid, out);
+  fputc(0, out);
+  what = (size_t)ftell(out);
+  print_what(r, g, out);
+  fputc(0, out);
+  owner = (size_t)ftell(out);
+  if (g->owner) print_thread(w, g->owner, out);
+  if (fclose(out) != 0) return false;
+  row->ns = g->ns;
+  row->stack = g->first->stack;
+  row->thread = row->texts;
+  row->what = row->texts + what;
+  row->owner = row->texts + owner;
+  return true;
+}
+
+static bool print_rows(const report_t *r, const waits_t *w, const groups_t *g, FILE *out) {
+  column_t columns[sizeof group_columns / sizeof *group_columns];
+  wait_row_t *rows = calloc(g->count + 1, sizeof *rows);
+  bool good = rows != NULL, is_held = false;
+  for (size_t i = 0; good && i < g->count; i++) {
+    good = make_row(r, w, &g->items[i], &rows[i]);
+    is_held |= g->items[i].owner != 0;
+  }
+  memcpy(columns, group_columns, sizeof columns);
+  if (!is_held) table_hide(columns, "held by");
+  table_t table = {TABLE(columns, rows, g->count), .summed = true};
+  if (good) table_text(r, &table, report_rows(r, BRIEF_ROWS), "waits", out);
+  for (size_t i = 0; rows && i < g->count; i++)
+    free(rows[i].texts);
+  free(rows);
+  return good;
+}
+
+static bool print_waits(const report_t *r, const waits_t *w, FILE *out) {
   groups_t g = {0};
   bool good = make_groups(w, &g);
-  uint64_t rest = 0;
   if (g.count) qsort(g.items, g.count, sizeof *g.items, by_time);
-  for (size_t i = 0; good && i < g.count; i++)
-    if (i < top)
-      print_group(r, w, &g.items[i], out);
-    else
-      rest += g.items[i].ns;
-  if (good && g.count > top)
-    fprintf(out, "  %9.3f s  in %zu more waits\n", seconds(rest), g.count - top);
+  good = good && print_rows(r, w, &g, out);
   free(g.items);
   hash_free(&g.index);
   return good;
 }
 
-static void print_locks(const report_t *r, const waits_t *w, FILE *out) {
-  size_t top = report_rows(r, BRIEF_ROWS);
-  char target[REPORT_NAME_MAX + 2];
-  if (!w->lock_count) return;
+/* ---- locks -------------------------------------------------------------------------------- */
+
+typedef struct lock_row {
+  uint64_t ns, owner_ns, waiters;
+  const char *owner, *lock;
+  char *texts;
+} lock_row_t;
+
+static const column_t lock_text_columns[] = {
+    {NULL, "time", UNIT_SECONDS, FIELD(lock_row_t, ns)},
+    {NULL, "threads", UNIT_COUNT, FIELD(lock_row_t, waiters)},
+    {NULL, "held", UNIT_SHARE, FIELD(lock_row_t, owner_ns), BASE(lock_row_t, ns)},
+    {NULL, "by", UNIT_TEXT, FIELD(lock_row_t, owner)},
+    {NULL, "lock", UNIT_TEXT, FIELD(lock_row_t, lock)},
+    {0}};
+
+/* False: out of memory. */
+static bool make_lock_row(const report_t *r, const waits_t *w, const wait_lock_t *l,
+                          lock_row_t *row) {
+  char name[REPORT_NAME_MAX];
+  size_t size, lock;
+  FILE *out = open_memstream(&row->texts, &size);
+  if (!out) return false;
+  if (l->owner)
+    print_thread(w, l->owner, out);
+  else
+    fputs("unknown", out);
+  fputc(0, out);
+  lock = (size_t)ftell(out);
+  if (*l->name)
+    fputs(l->name, out);
+  else if (frame_names_variable(r->names, l->address, name, sizeof name))
+    fputs(name, out);
+  else
+    fprintf(out, "0x%" PRIx64, l->address);
+  if (fclose(out) != 0) return false;
+  *row = (lock_row_t){.ns = l->ns,
+                      .owner_ns = l->owner_ns,
+                      .waiters = l->waiters,
+                      .owner = row->texts,
+                      .lock = row->texts + lock,
+                      .texts = row->texts};
+  return true;
+}
+
+static bool print_locks(const report_t *r, const waits_t *w, FILE *out) {
+  if (!w->lock_count) return true;
+  lock_row_t *rows = calloc(w->lock_count, sizeof *rows);
+  bool good = rows != NULL;
+  for (size_t i = 0; good && i < w->lock_count; i++)
+    good = make_lock_row(r, w, &w->locks[i], &rows[i]);
   fprintf(out, "%s%slocks, by time waited%s\n", report_gap(r), r->bold, r->plain);
-  for (size_t i = 0; i < w->lock_count && i < top; i++) {
-    const wait_lock_t *l = &w->locks[i];
-    fprintf(out, "  %9.3f s%s %s, %zu waiting thread%s", seconds(l->ns), *l->name ? " " : "",
-            *l->name ? l->name : target_of(r, l->address, target, sizeof target), l->waiters,
-            l->waiters == 1 ? "" : "s");
-    if (l->owner) {
-      fprintf(out, "; %.0f %% of it held by ",
-              100.0 * (double)l->owner_ns / (double)(l->ns ? l->ns : 1));
-      print_thread(w, l->owner, out);
-    }
-    fputc('\n', out);
-  }
-  if (w->lock_count > top) report_more(w->lock_count - top, "locks", out);
+  table_t table = {TABLE(lock_text_columns, rows, w->lock_count)};
+  if (good) table_text(r, &table, report_rows(r, BRIEF_ROWS), "locks", out);
+  for (size_t i = 0; rows && i < w->lock_count; i++)
+    free(rows[i].texts);
+  free(rows);
+  return good;
 }
 
 static completeness_t completeness_of(const report_t *r, const waits_t *w) {
@@ -206,16 +275,13 @@ static completeness_t completeness_of(const report_t *r, const waits_t *w) {
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   const waits_t *w = ranked(state);
-  size_t top = report_rows(r, BRIEF_ROWS);
   if (!w) return SONDE_ENOMEM;
   fprintf(out, "\n%swaits%s\n  total      %.2f s blocked, in all threads; %.2f s of it for locks\n",
           r->bold, r->plain, seconds(w->ns), seconds(w->lock_ns));
   const completeness_t complete = completeness_of(r, w);
   report_completeness_text(r, &complete, "the time", out);
   fputs(report_gap(r), out);
-  if (!print_waits(r, w, top, out)) return SONDE_ENOMEM;
-  print_locks(r, w, out);
-  return 0;
+  return print_waits(r, w, out) && print_locks(r, w, out) ? 0 : SONDE_ENOMEM;
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */
