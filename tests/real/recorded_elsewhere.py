@@ -4,12 +4,11 @@
 by build-id, in each layout of docs/symbols.md, says which are missing, and never uses another build. The
 binaries are removed after the recording, which is the same as another machine."""
 import json
-import pathlib
 import re
 import shutil
 import subprocess
 
-from helpers import SONDE, needs_agent, output_of, run_cases, second_reader, skip, sonde, try_sonde
+from helpers import COMMAND, needs_agent, output_of, run_cases, second_reader, skip, sonde, try_sonde
 
 needs_agent()
 
@@ -142,9 +141,8 @@ def _run_alone(folder, *words):
     tools = folder / "tools"
     if not tools.exists():
         tools.mkdir()
-        verbs = pathlib.Path(SONDE).parent.parent / "lib" / "libsonde-verbs.so"
-        linked = re.findall(r"(/\S+) \(0x", output_of("ldd", SONDE) + output_of("ldd", verbs))
-        for path in {SONDE, str(verbs), *linked}:
+        linked = re.findall(r"(/\S+) \(0x", "".join(output_of("ldd", path) for path in COMMAND))
+        for path in {*COMMAND, *linked}:
             shutil.copy(path, tools)
     loader = next(path.name for path in tools.iterdir() if path.name.startswith("ld-"))
     command = ["unshare", "--map-root-user", "--mount", "--root", folder, f"/tools/{loader}", "--library-path", "/tools",

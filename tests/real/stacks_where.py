@@ -14,7 +14,7 @@ import sys
 import threading
 
 from helpers import (
-    FIXTURES, SONDE, child_of, compile_c, kill, needs, run_cases, skip, sonde, start_ready, states_of, until,
+    COMMAND, FIXTURES, SONDE, child_of, compile_c, kill, needs, run_cases, skip, sonde, start_ready, states_of, until,
     until_asleep)
 
 
@@ -63,9 +63,9 @@ def from_memory(folder):
     user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     process = start_ready([*user, program, "5"])
     os.unlink(program)
-    own_sonde = shutil.copy(SONDE, folder / "sonde")
-    shutil.copy(pathlib.Path(SONDE).parent.parent / "lib/libsonde-verbs.so", folder)
-    run = subprocess.run([*user, own_sonde, "stacks", "--json", str(process.pid)],
+    for path in COMMAND:
+        shutil.copy(path, folder)
+    run = subprocess.run([*user, folder / os.path.basename(SONDE), "stacks", "--json", str(process.pid)],
                          capture_output=True, text=True, timeout=150, check=False,
                          env=dict(os.environ, HOME="/nowhere"))
     assert run.returncode == 0, run.stderr
