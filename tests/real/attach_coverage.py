@@ -3,6 +3,7 @@
 """sonde record -p --audit --coverage: the system calls of a program that already runs are traced, and not any more
 when the recording ends. The oracle is the program's own count; it also compares every result of its waits."""
 import collections
+import contextlib
 import pathlib
 import platform
 import signal
@@ -88,9 +89,15 @@ int main(void) {
 """
 
 
+def _is_traced(thread):
+    """A thread that was joined may end meanwhile."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return "TracerPid:\t0\n" not in thread.joinpath("status").read_text(encoding="utf-8")
+    return False
+
+
 def _traced(pid):
-    return any("TracerPid:\t0\n" not in path.joinpath("status").read_text(encoding="utf-8")
-               for path in pathlib.Path(f"/proc/{pid}/task").iterdir())
+    return any(map(_is_traced, pathlib.Path(f"/proc/{pid}/task").iterdir()))
 
 
 def _end_well(program):
