@@ -3,12 +3,11 @@
 """The probes otel_memory:alloc and otel_memory:free. The oracles are readelf for the notes, a program that attaches by
 uprobes with semaphores as eBPF profilers do, the events of the recording, and the program's own count of bytes."""
 import os
-import re
 import subprocess
 
 from helpers import (
-    LIB, TIMEOUT_SECONDS, child_of, compile_c, events, fresh, needs, needs_agent, output_of, run_cases, skip, source_file,
-    start_record)
+    LIB, TIMEOUT_SECONDS, child_of, compile_c, events, fresh, needs, needs_agent, run_cases, skip, source_file, start_record)
+from shared.probes import notes, offset_of
 
 needs_agent()
 
@@ -41,33 +40,13 @@ int main(void) {
 """
 
 
-def _notes(path):
-    """{name: (location, semaphore, arguments)} of the provider."""
-    text = output_of("readelf", "-n", path)
-    found = re.findall(r"Provider: otel_memory\s+Name: (\w+)\s+Location: 0x(\w+), Base: 0x\w+, Semaphore: 0x(\w+)\s+"
-                       r"Arguments: (.*)", text)
-    return {name: (int(location, 16), int(semaphore, 16), arguments.split())
-            for name, location, semaphore, arguments in found}
-
-
-def _offset(path, address):
-    """The place in the file of an ADDRESS."""
-    for line in output_of("readelf", "-lW", path).splitlines():
-        words = line.split()
-        if words[:1] == ["LOAD"]:
-            offset, start, size = (int(words[i], 16) for i in (1, 2, 4))
-            if start <= address < start + size:
-                return offset + address - start
-    raise AssertionError(address)
-
-
 def the_notes_are_complete():
-    notes = _notes(AGENT)
-    assert {name: len(note[2]) for name, note in notes.items()} == {"alloc": 3, "free": 1}, notes
-    for location, semaphore, arguments in notes.values():
+    found = notes(AGENT)
+    assert {name: len(note[2]) for name, note in found.items()} == {"alloc": 3, "free": 1}, found
+    for location, semaphore, arguments in found.values():
         assert location and semaphore and all(argument.startswith("8@") for argument in arguments), notes
     # The command copies this one into programs; a probe in it could not be attached to.
-    assert not _notes(os.path.join(LIB, "libsonde-attached.so"))
+    assert not notes(os.path.join(LIB, "libsonde-attached.so"))
 
 
 def a_profiler_sees_the_sampled_blocks():
@@ -78,7 +57,7 @@ def a_profiler_sees_the_sampled_blocks():
         skip("the kernel has no uprobes for perf_event_open")
     program = compile_c(ALLOCATES, "-O1", "-fno-builtin")
     profiler = compile_c(source_file("real", "heap", "probes.c"), "-O1")
-    places = [str(_offset(AGENT, place)) for name in ("alloc", "free") for place in _notes(AGENT)[name][:2]]
+    places = [str(offset_of(AGENT, place)) for name in ("alloc", "free") for place in notes(AGENT)[name][:2]]
     path, recorder = start_record([program], "--malloc=sample:64K", path=fresh(), stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, text=True)
     assert recorder.stdout.readline() == "ready\n"
