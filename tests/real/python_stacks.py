@@ -9,7 +9,7 @@ import re
 import subprocess
 import time
 
-from helpers import SONDE, kill, needs, output_of, run_cases, skip, sonde, source_file, states_of
+from helpers import SONDE, kill, needs, output_of, run_cases, skip, sonde, source_file, states_of, until
 from shared import told
 from shared.interpreters import any_interpreter, interpreters
 
@@ -53,6 +53,20 @@ def running():
         kill(program)
     assert any(thread["stopped_us"] for thread in stacks["threads"]), stacks
     return f"{compare(said, stacks)} frames"
+
+
+def subinterpreters():
+    """A thread's frames are of four interpreters, each inside of the other."""
+    done = []
+    for version, path in sorted(interpreters().items()):
+        program, said = told.start(path, source_file("real", "python", "interpreters.py"), 3)
+        try:
+            until(lambda: told.waits(program), "the program does not wait")
+            count = compare(said, json.loads(sonde("stacks", "--json", program.pid)))
+        finally:
+            kill(program)
+        done.append(f"{'.'.join(version)} {count}")
+    return "frames: " + ", ".join(done) if done else skip("no CPython from 3.8 to 3.13")
 
 
 def core(folder):
