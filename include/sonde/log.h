@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The recordings that a program makes of itself (sonde/malloc.h, sonde/audit.h): their size, and a
- * summary that is small enough to send.
+ * The recordings that a program makes of itself (sonde/malloc.h, sonde/audit.h): their size, a
+ * summary that is small enough to send, and those that a crash left behind.
  *
  * Call these functions from one thread at a time, never in a signal handler or inside malloc. They
  * do not change errno.
@@ -24,6 +24,14 @@ extern "C" {
  * fit, the recording ends. Without effect under `sonde record`, which has --limit.
  * Returns 0; SONDE_EINVAL for fewer bytes. */
 SONDE_API int sonde_log_limit(uint64_t bytes);
+
+/* Removes the recording PATH if nobody finished it and the process that wrote it has ended, as
+ * after a crash. Until then `sonde report` can still read it: send it first if it matters. A
+ * recording is kept if it is finished, if a process with the id of its writer or of its recorder
+ * exists, or if it comes from another namespace of process ids (a container). If PATH is a symbolic
+ * link, the link is removed. Any thread may call it. Returns 1 if it removed PATH; 0 if it kept it;
+ * SONDE_EFORMAT if PATH is not a recording; SONDE_EIO if it cannot be read; SONDE_EINVAL. */
+SONDE_API int sonde_log_remove_orphan(const char *path);
 
 /* Writes a summary of the live blocks to the new file PATH, of at most LIMIT_BYTES (16 KB to 1 MB;
  * 0: 100,000). The recording goes on. The summary has the count and the bytes of the live blocks of

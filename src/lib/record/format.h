@@ -118,7 +118,8 @@ typedef struct record_header {
    * ring_bytes 0: there is none. */
   uint64_t ring_start, ring_bytes;
   uint64_t ring_written; /* bytes in total */
-  /* The namespace of both pids: inode of the recorder's /proc/self/ns/pid; 0: unknown. */
+  /* The namespace of both pids: inode of the recorder's /proc/self/ns/pid; 0: unknown,
+   * or a system without such namespaces. */
   uint64_t pid_space;
   /* Times in which the file could not be written: how many, why the last one, nanoseconds in total.
    */

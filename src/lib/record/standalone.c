@@ -15,9 +15,20 @@ static struct local {
   uint64_t limit_bytes; /* of the next recording; 0: none */
 } local;
 
+/* The namespace of this process's ids, as in the header. 0: unknown; Apple's systems have one. */
+static uint64_t pid_space(void) {
+  os_file_id_t space = {0};
+  int fd = os_open_read("/proc/self/ns/pid");
+  if (fd < 0) return 0;
+  (void)os_file_id(fd, &space);
+  os_close(fd);
+  return space.inode;
+}
+
 static void fill_header(record_header_t *h, int shm_fd) {
   header_begin(h, os_pid());
   header_calibrate(h);
+  h->pid_space = pid_space();
   h->recorder_pid = h->pid;
   h->shm_fd = shm_fd;
 }
@@ -120,4 +131,33 @@ int standalone_end(void) {
   writer_global->file_fd = -1;
   os_close(local.file_fd);
   return written ? 0 : SONDE_EIO;
+}
+
+/* ---- recordings of processes that have ended ------------------------------------------------- */
+
+static bool is_own_file(int fd) {
+  os_file_id_t own, other;
+  return standalone_is_on() && os_file_id(local.file_fd, &own) && os_file_id(fd, &other) &&
+         own.device == other.device && own.inode == other.inode;
+}
+
+/* An id may have been reused: a process with the id of the writer counts as the writer. This
+ * process knows its file, unless an agent writes it. */
+static bool may_be_written(const record_header_t *h, int fd, bool has_agent) {
+  const uint32_t own = (uint32_t)os_pid(), writers[] = {h->pid, h->recorder_pid};
+  if (h->pid_space != pid_space() || is_own_file(fd)) return true;
+  for (int i = 0; i < 2; i++)
+    if ((writers[i] != own || has_agent) && os_process_alive((pid_t)writers[i])) return true;
+  return false;
+}
+
+int standalone_remove_orphan(const char *path, bool has_agent) {
+  record_header_t h;
+  int status = SONDE_EFORMAT, fd = os_open_read(path);
+  if (fd < 0) return SONDE_EIO;
+  if (os_pread(fd, &h, sizeof h, 0) == sizeof h && !memcmp(h.magic, RECORD_MAGIC, sizeof h.magic))
+    status = h.state == RECORD_OPEN && !may_be_written(&h, fd, has_agent);
+  os_close(fd);
+  if (status == 1) os_remove(path);
+  return status;
 }

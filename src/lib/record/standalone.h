@@ -34,4 +34,7 @@ void standalone_limit(uint64_t bytes);
  */
 int standalone_end(void);
 
+/* As sonde_log_remove_orphan. HAS_AGENT: `sonde record` records this process. */
+int standalone_remove_orphan(const char *path, bool has_agent);
+
 #endif

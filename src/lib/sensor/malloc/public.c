@@ -27,6 +27,10 @@ int sonde_log_limit(uint64_t bytes) {
   return 0;
 }
 
+int sonde_log_remove_orphan(const char *path) {
+  return path ? standalone_remove_orphan(path, agent_table()) : SONDE_EINVAL;
+}
+
 int sonde_summary_write(const char *path, size_t limit_bytes) {
   return agent_table() ? SONDE_EUNSUPPORTED : malloc_summary_write(path, limit_bytes);
 }
