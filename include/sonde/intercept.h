@@ -27,8 +27,8 @@
  *
  * Functions of an image that is loaded now, whoever calls them: their code is patched (Linux on
  * x86_64 and aarch64). Both parts are globs; IMAGE is the file name of the program or of a library,
- * "" the program. A function without a symbol has its offset as name: "+0x1a2b". See
- * docs/tracing.md, "Any function".
+ * "" the program. A function without a symbol has its offset as name: "+0x1a2b". An image that is
+ * linked with libsonde.a is left out. See docs/tracing.md, "Any function".
  *
  *   "-[Class selector:]" or "+[Class selector:]"
  *

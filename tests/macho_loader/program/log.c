@@ -3,7 +3,6 @@
  * The malloc log of the program's own. What is in the file is for another machine to say: these
  * blocks have sizes that nothing else here has.
  */
-#include <fcntl.h>
 #include <mach/mach.h>
 #include <mach/vm_map.h>
 #include <pthread.h>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "sonde/log.h"
 #include "sonde/malloc.h"
 
 static void *volatile kept[64];
@@ -74,24 +72,7 @@ __attribute__((noinline)) static void check_live(const char *path) {
   check(count > 2 && has_chain(pcs, count, chain), "the stack that allocated it");
   free(own);
   check(sonde_malloc_of(own, &block) == SONDE_ENOTFOUND, "it is gone");
-  check(sonde_log_remove_orphan(path) == 0, "a log that is written is no orphan");
   check(sonde_malloc_log_stop() == SONDE_OK, "that log ends");
-  check(sonde_log_remove_orphan(path) == 0, "nor is one that has ended");
-}
-
-/* docs/format.md: the log PATH, unfinished, of a process that has ended. */
-static void check_orphan(const char *path) {
-  int status = -1;
-  pid_t child = fork();
-  if (child == 0) _exit(0);
-  check(child > 0 && waitpid(child, &status, 0) == child, "a process ends");
-  uint32_t pid = (uint32_t)child, unfinished = 0;
-  int fd = open(path, O_WRONLY);
-  check(fd >= 0 && pwrite(fd, &pid, sizeof pid, 80) > 0 && pwrite(fd, &pid, sizeof pid, 120) > 0 &&
-            pwrite(fd, &unfinished, sizeof unfinished, 84) > 0 && close(fd) == 0,
-        "a log that it did not finish");
-  check(sonde_log_remove_orphan(path) == 1, "an orphan is removed");
-  check(sonde_log_remove_orphan(path) == SONDE_EIO, "and is gone");
 }
 
 __attribute__((noinline)) static void map_regions(void) {
@@ -112,17 +93,13 @@ static void check_regions(const char *path, bool is_private) {
 }
 
 void check_log(const char *folder, bool is_private) {
-  static char path[4][1024];
-  static const char *const names[] = {"blocks", "live", "regions", "orphan"};
-  for (int i = 0; i < 4; i++) {
+  static char path[3][1024];
+  static const char *const names[] = {"blocks", "live", "regions"};
+  for (int i = 0; i < 3; i++) {
     snprintf(path[i], sizeof path[i], "%s/%s.sonde", folder, names[i]);
     unlink(path[i]);
   }
   check_blocks(path[0]);
   check_live(path[1]);
   check_regions(path[2], is_private);
-  check(sonde_malloc_log_start(path[3], SONDE_MALLOC_LIVE) == SONDE_OK &&
-            sonde_malloc_log_stop() == SONDE_OK,
-        "one more log");
-  check_orphan(path[3]);
 }
