@@ -27,9 +27,9 @@ SONDE_API int sonde_log_limit(uint64_t bytes);
 
 /* Removes the recording PATH if nobody finished it and the process that wrote it has ended, as
  * after a crash. Until then `sonde report` can still read it: send it first if it matters. A
- * recording is kept if it is finished, if a process with the id of its writer or of its recorder
- * exists, or if it comes from another namespace of process ids (a container). If PATH is a symbolic
- * link, the link is removed. Any thread may call it. Returns 1 if it removed PATH; 0 if it kept it;
+ * finished recording is kept. So is one whose writer or recorder has the id of a process that
+ * exists, and one from another namespace of process ids (a container). If PATH is a symbolic link,
+ * the link is removed. Any thread may call it. Returns 1 if it removed PATH; 0 if it kept it;
  * SONDE_EFORMAT if PATH is not a recording; SONDE_EIO if it cannot be read; SONDE_EINVAL. */
 SONDE_API int sonde_log_remove_orphan(const char *path);
 
