@@ -53,7 +53,8 @@ def each_sensor_alone_under_a_filter_that_kills():
         told, _, _ = recorded(["kill", "prctl"], options)
         nothing_missing(told)
         if name == "sample":
-            check(told["sample"]["samples"] >= 10, told["sample"]["samples"])
+            # The program uses 15 to 30 ms. A tick of the kernel, and with it a sample, can last 4 ms.
+            check(told["sample"]["samples"] >= told["sample"]["cpu_time"]["cpu_ns"] / 4e6 - 1 > 0, told["sample"])
         if name == "live":
             check(told["malloc"]["live"]["blocks"] < 100, told["malloc"]["live"])
         if name == "trace":
