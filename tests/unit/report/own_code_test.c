@@ -33,6 +33,8 @@ static void functions(void **state) {
   assert_true(own_function("malloc_and_fill", NULL));
   assert_false(own_function("ztrymalloc_usable", NULL));
   assert_false(own_function("zrealloc", "zmalloc.c"));
+  assert_false(own_function("hashbrown::raw::inner::do_alloc",
+                            "/rust/deps/hashbrown-0.16.1/src/raw/mod.rs"));
   assert_false(own_function("os.Open", "/usr/local/go/src/os/file.go"));
   assert_false(own_function("zap.New", "/home/ann/go/pkg/mod/go.uber.org/zap@v1.2.3/logger.go"));
   assert_true(own_function("main.load", "/home/ann/go/src/app/load.go"));
