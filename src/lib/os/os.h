@@ -497,6 +497,10 @@ bool os_hide_from_fork(void *address, size_t size);
 /* Returns true if a process PID of any user exists. A zombie counts. */
 bool os_process_alive(pid_t pid);
 
+/* The namespace of this process's id: the inode of /proc/self/ns/pid. 0: unknown, or a system
+ * without such namespaces. */
+uint64_t os_pid_space(void);
+
 /* ---- the dynamic loader ------------------------------------------------------------------- */
 
 /* A loaded image, as the loader describes it. */
@@ -561,8 +565,8 @@ uint64_t os_loader_breakpoint(void);
  */
 void os_symbols(uint64_t after, const char *const *names, uint64_t *addresses, int count);
 
-/* Linux only. From one to the other, os_symbols does not read the loader's list again. For the start
- * of an agent, while no other thread calls os_symbols and no image is loaded or unloaded. */
+/* Linux only. From one to the other, os_symbols does not read the loader's list again. For the
+ * start of an agent, while no other thread calls os_symbols and no image is loaded or unloaded. */
 void os_symbols_begin(void);
 void os_symbols_end(void);
 

@@ -15,20 +15,10 @@ static struct local {
   uint64_t limit_bytes; /* of the next recording; 0: none */
 } local;
 
-/* The namespace of this process's ids, as in the header. 0: unknown; Apple's systems have one. */
-static uint64_t pid_space(void) {
-  os_file_id_t space = {0};
-  int fd = os_open_read("/proc/self/ns/pid");
-  if (fd < 0) return 0;
-  (void)os_file_id(fd, &space);
-  os_close(fd);
-  return space.inode;
-}
-
 static void fill_header(record_header_t *h, int shm_fd) {
   header_begin(h, os_pid());
   header_calibrate(h);
-  h->pid_space = pid_space();
+  h->pid_space = os_pid_space();
   h->recorder_pid = h->pid;
   h->shm_fd = shm_fd;
 }
@@ -145,7 +135,7 @@ static bool is_own_file(int fd) {
  * process knows its file, unless an agent writes it. */
 static bool may_be_written(const record_header_t *h, int fd, bool has_agent) {
   const uint32_t own = (uint32_t)os_pid(), writers[] = {h->pid, h->recorder_pid};
-  if (h->pid_space != pid_space() || is_own_file(fd)) return true;
+  if (h->pid_space != os_pid_space() || is_own_file(fd)) return true;
   for (int i = 0; i < 2; i++)
     if ((writers[i] != own || has_agent) && os_process_alive((pid_t)writers[i])) return true;
   return false;

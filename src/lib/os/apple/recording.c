@@ -255,6 +255,8 @@ bool os_process_alive(pid_t pid) {
   return alive;
 }
 
+uint64_t os_pid_space(void) { return 0; }
+
 /* A thread that was suspended has been in the kernel since. */
 void os_barrier(void) { os_threads_interrupt(); }
 

@@ -229,3 +229,12 @@ static bool is_zombie(pid_t pid) {
 bool os_process_alive(pid_t pid) {
   return pid > 0 && call2(kill, pid, 0) != -ESRCH && !is_zombie(pid);
 }
+
+uint64_t os_pid_space(void) {
+  os_file_id_t space = {0};
+  int fd = os_open_read("/proc/self/ns/pid");
+  if (fd < 0) return 0;
+  (void)os_file_id(fd, &space);
+  os_close(fd);
+  return space.inode;
+}

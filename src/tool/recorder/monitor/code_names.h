@@ -3,11 +3,11 @@
  * Writes the names of generated code into the recording: those codes of the program's perf map or
  * jitdump file, or registered with GDB's JIT interface, that contain a pc of a recorded stack.
  *
- * A thread of the recorder reads what the file and the lists have got, five times a second, and once
- * a second in a long recording without generated code. It starts when a stack has a frame without
- * an image. If a later code takes an address, both are recorded, with the time of each. A name is
- * in the recording soon after its stack. At the end of the recording the file is read once more:
- * virtual machines may write it at their end.
+ * A thread of the recorder reads what the file and the lists have got, five times a second, and
+ * once a second in a long recording without generated code. It starts when a stack has a frame
+ * without an image. If a later code takes an address, both are recorded, with the time of each. A
+ * name is in the recording soon after its stack. At the end of the recording the file is read once
+ * more: virtual machines may write it at their end.
  *
  * Memory: JIT_BYTES_MAX for the file's codes; CODE_NAMES_BYTES_MAX in the recording.
  */

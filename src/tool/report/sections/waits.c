@@ -6,6 +6,7 @@
 #include "analysis/waits.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,10 +165,10 @@ static bool make_row(const report_t *r, const waits_t *w, const wait_group_t *g,
   else
     print_thread(w, g->first->tid, out);
   fputc(0, out);
-  what = (size_t)ftell(out);
+  what = (size_t)ftello(out);
   print_what(r, g, out);
   fputc(0, out);
-  owner = (size_t)ftell(out);
+  owner = (size_t)ftello(out);
   if (g->owner) print_thread(w, g->owner, out);
   if (fclose(out) != 0) return false;
   row->ns = g->ns;
@@ -234,7 +235,7 @@ static bool make_lock_row(const report_t *r, const waits_t *w, const wait_lock_t
   else
     fputs("unknown", out);
   fputc(0, out);
-  lock = (size_t)ftell(out);
+  lock = (size_t)ftello(out);
   if (*l->name)
     fputs(l->name, out);
   else if (frame_names_variable(r->names, l->address, name, sizeof name))

@@ -62,7 +62,7 @@ typedef struct stacks_view {
   tail_frames_t *tail_frames; /* NULL: do not reconstruct tail calls */
   bool app_only;              /* omit the frames of system images */
   bool native;                /* show the frames of an interpreter, and goroutines of the runtime */
-  bool full_names;             /* whatever the width of the terminal */
+  bool full_names;            /* whatever the width of the terminal */
   const struct goroutines *goroutines; /* NULL: none were read */
 } stacks_view_t;
 
