@@ -10,7 +10,7 @@ import types
 
 from helpers import (
     SONDE, TIMEOUT_SECONDS, child_of, compile_c, needs_agent, report, run_cases, runs_on, skip, try_sonde, until, until_threads)
-from shared.attached import Attached, Program, compile_program
+from shared.attached import BUFFERS, Attached, Program, compile_program
 from shared.serving import record_again_and_again
 
 needs_agent()
@@ -284,6 +284,21 @@ def an_audit_counts_each_call(folder):
                 told = attached.end("audit", sleeps=True)
             program.work()
             assert [finding["calls"] for finding in told["findings"]] == [1000], told
+        assert program.end() == 0
+
+
+def an_equal_policy_is_mapped_once(folder):
+    """The agent that sleeps between the recordings keeps it."""
+    counts = []
+    with Program(compile_program(OPENS)) as program:
+        for _ in range(4):
+            with Attached(program, "--audit=files") as attached:
+                program.work()
+                attached.end("audit", sleeps=True)
+            mappings = list(program.mappings())
+            counts.append(len(mappings))
+            assert not [file for *_, file in mappings if file.startswith(BUFFERS + "policy")], mappings
+        assert len(set(counts[1:])) == 1, counts
         assert program.end() == 0
 
 

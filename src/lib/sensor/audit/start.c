@@ -113,13 +113,16 @@ __attribute__((destructor)) static void at_exit(void) {
 
 /* ---- a program that `sonde record --audit` runs ---------------------------------------------- */
 
-/* The recorder's policy, mapped for good. */
-static const void *map_policy(const shm_control_t *control) {
+/* A permanent copy of the recorder's policy. */
+static const void *keep_recorders(const shm_control_t *control) {
   int fd = writer_open_of_recorder(control, control->policy_fd);
   if (fd < 0) return NULL;
-  const void *data = os_map_shared(fd, 0, control->policy_size);
+  void *data = os_map_shared(fd, 0, control->policy_size);
   os_close(fd);
-  return data;
+  if (!data) return NULL;
+  const void *kept = keep(data, control->policy_size);
+  os_unmap(data, control->policy_size);
+  return kept;
 }
 
 static void start(shm_control_t *control) {
@@ -129,7 +132,7 @@ static void start(shm_control_t *control) {
 
 static void hook(shm_control_t *control) {
   if (!control->policy_size || trampoline_ready()) return;
-  const audit_policy_t *policy = audit_policy_of(map_policy(control), control->policy_size);
+  const audit_policy_t *policy = audit_policy_of(keep_recorders(control), control->policy_size);
   if (!policy) return;
   (void)audit_hooks_set(policy, control->policy_size, false);
   state = RECORDERS_AUDIT;
