@@ -14,7 +14,7 @@ PROGRAM = compile_c(source_file("real", "record", "sandboxed.c"), "-O2", "-lpthr
 SENSORS = {"sample": ["--sample=1000"], "all": ["--malloc=all"], "live": ["--malloc=live"], "wall": ["--wall"],
            "cpu": ["--cpu"], "stall": ["--stall"], "audit": ["--audit"], "trace": ["--trace=libc.so*:*"]}
 EVERYTHING = ["--sample=1000", "--malloc=all", "--wall", "--cpu", "--stall", "--audit", "--trace=libc.so*:*print*"]
-BLOCKS = 150 * 200  # of one run of work(), which each way of the program calls twice or more
+BLOCKS = 300 * 200  # of one run of work(), which each way of the program calls twice or more
 
 
 def plain(*words):
@@ -53,8 +53,7 @@ def each_sensor_alone_under_a_filter_that_kills():
         told, _, _ = recorded(["kill", "prctl"], options)
         nothing_missing(told)
         if name == "sample":
-            # The program uses 15 to 30 ms. A tick of the kernel, and with it a sample, can last 4 ms.
-            check(told["sample"]["samples"] >= told["sample"]["cpu_time"]["cpu_ns"] / 4e6 - 1 > 0, told["sample"])
+            check(told["sample"]["samples"] >= 10, told["sample"]["samples"])
         if name == "live":
             check(told["malloc"]["live"]["blocks"] < 100, told["malloc"]["live"])
         if name == "trace":

@@ -30,7 +30,7 @@
 #define SECCOMP_RET_USER_NOTIF 0x7fc00000U
 #endif
 #define NEW_LISTENER 8
-#define ROUNDS       150
+#define ROUNDS       300
 #define BLOCKS       200
 
 #define ALLOW(n)                                                                                   \
