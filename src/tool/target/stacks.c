@@ -13,8 +13,8 @@
  * needs memory beyond the copy is the thread stopped again and walked in place. By then all images
  * are open.
  *
- * A live process is captured by a separate thread of the command, which ends before symbolization.
- * The kernel then detaches from everything that this thread traced.
+ * If threads may be stopped, a separate thread of the command captures the process and ends before
+ * symbolization. The kernel then detaches from everything that this thread traced.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -273,13 +273,9 @@ static bool is_asked_for(const stacks_options_t *options, pid_t tid) {
   return !options->wanted || options->wanted(options->context, tid);
 }
 
-static void *capture_all(void *context) {
-  capture_t *capture = context;
+static void capture_all(capture_t *capture) {
   target_t *target = capture->target;
   uint64_t start = os_monotonic_ns();
-  /* Between a stop and the end of it this thread must get a CPU, on a busy machine too. Refused to
-   * most users, and then no harm. */
-  setpriority(PRIO_PROCESS, (id_t)os_tid(), -19);
   for (size_t i = 0; i < target->thread_count; i++) {
     thread_t *thread = &target->threads[i];
     if (!is_asked_for(capture->options, thread->tid))
@@ -289,7 +285,27 @@ static void *capture_all(void *context) {
   }
   target->elapsed_ns = os_monotonic_ns() - start;
   free(capture->walk.frames);
+}
+
+static void *run_capture(void *capture) {
+  /* Between a stop and the end of it this thread must get a CPU, on a busy machine too. Refused to
+   * most users, and then no harm. */
+  setpriority(PRIO_PROCESS, (id_t)os_tid(), -19);
+  capture_all(capture);
   return NULL;
+}
+
+/* False if the thread could not be started. */
+static bool capture_in_thread(capture_t *capture) {
+  sigset_t child, before;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  pthread_sigmask(SIG_BLOCK, &child, &before);
+  pthread_t reader;
+  bool started = pthread_create(&reader, NULL, run_capture, capture) == 0;
+  if (started) pthread_join(reader, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return started;
 }
 
 static bool capture_process(capture_t *capture, problem_t *problem) {
@@ -299,14 +315,11 @@ static bool capture_process(capture_t *capture, problem_t *problem) {
     process_unread(pid, problem);
     return false;
   }
-  sigset_t child, before;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  pthread_sigmask(SIG_BLOCK, &child, &before);
-  pthread_t reader;
-  bool started = pthread_create(&reader, NULL, capture_all, capture) == 0;
-  if (started) pthread_join(reader, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  bool started = true;
+  if (capture->options->touch == TOUCH_NONE)
+    capture_all(capture);
+  else
+    started = capture_in_thread(capture);
   drop_gone(target);
   if (!started)
     problem_set(problem, "no thread could be started: out of memory");
