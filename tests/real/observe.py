@@ -192,6 +192,42 @@ def generated_code_is_walked():
         assert {"calls", "main"} <= {frame.get("function") for frame in stack["frames"]}, stack
 
 
+def _reads(pid):
+    """How often a process has called read (proc_pid_io(5)), and now."""
+    return int(re.search(r"syscr: (\d+)", pathlib.Path(f"/proc/{pid}/io").read_text())[1]), time.monotonic()
+
+
+def an_idle_program_is_not_read_again_and_again():
+    """A hundred polls a second read none of the threads while the clock of the process stands still. Each second, once,
+    some files of each thread are read."""
+    threads = 300
+    program = compile_c("""#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *rest(void *unused) { for (;;) pause(); return unused; }
+int main(int count, char **unused) {
+  pthread_t thread;
+  while (count++ < %d) pthread_create(&thread, 0, rest, unused);
+  puts("ready");
+  fflush(stdout);
+  rest(0);
+}""" % threads, "-pthread")
+    with Running(program) as running:
+        assert running.process.stdout.readline() == "ready\n"
+        path, recorder = start_observing(running.pid, "--wall=100", "--sample", "--stall")
+        until(lambda: report(path).get("threads", 0) >= threads, "all threads are known")
+        before, began = _reads(recorder.pid)
+        time.sleep(2)
+        after, ended = _reads(recorder.pid)
+        recorder.send_signal(signal.SIGINT)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert recorder.returncode == 0, said
+    rate = (after - before) / (ended - began) / threads
+    assert rate < 6, f"{rate:.1f} reads a second for each thread"
+    stacks = report(path, "wall")["wall"]["stacks"]
+    assert any(stack.get("syscall") == "pause" for stack in stacks), stacks
+
+
 def the_recording_ends_by_a_signal_or_with_the_process():
     for end in (signal.SIGINT, signal.SIGTERM, None):
         with _start() as running:

@@ -45,12 +45,11 @@ bool process_facts_parse(const char *text, uint64_t ticks_per_second, process_fa
   return true;
 }
 
-/* The clock of a process (clock_getcpuclockid(3)) is finer than the ticks of /proc. */
-static void read_clock(pid_t pid, uint64_t *cpu_ns) {
+/* A process' CPU clock (linux/posix-timers_types.h). */
+uint64_t process_facts_cpu_ns(pid_t pid) {
   struct timespec t;
-  if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | 2), &t) != 0) return;
-  uint64_t ns = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-  if (ns > *cpu_ns) *cpu_ns = ns;
+  if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | 2), &t) != 0) return 0;
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 bool process_facts_read(pid_t pid, process_facts_t *out) {
@@ -58,7 +57,8 @@ bool process_facts_read(pid_t pid, process_facts_t *out) {
   if (proc_file_read(pid, "stat", text, sizeof text) <= 0 ||
       !process_facts_parse(text, (uint64_t)sysconf(_SC_CLK_TCK), out))
     return false;
-  read_clock(pid, &out->cpu_ns);
+  uint64_t exact_ns = process_facts_cpu_ns(pid); /* finer than the ticks of /proc */
+  if (exact_ns > out->cpu_ns) out->cpu_ns = exact_ns;
   return true;
 }
 

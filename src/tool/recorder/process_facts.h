@@ -21,6 +21,10 @@ typedef struct process_facts {
 /* Reads /proc/PID/stat (proc_pid_stat(5)); false if there is no such process. */
 bool process_facts_read(pid_t pid, process_facts_t *out);
 
+/* The CPU time of all threads of the process PID, also of those that ended, with its running
+ * threads until now. It stands still while none of them runs. 0: unknown. */
+uint64_t process_facts_cpu_ns(pid_t pid);
+
 /* The start of the initial stack of process PID, which differs after an execve; 0: unknown, or the
  * reader lacks the right. */
 uint64_t process_facts_stack(pid_t pid);

@@ -42,6 +42,7 @@ typedef struct process_row {
   uint64_t birth;            /* as in process_facts_t; 0: unknown */
   uint64_t start_ns, end_ns; /* since the start of the recording; 0: it still ran */
   uint64_t cpu_ns;
+  uint64_t scanned_ns;  /* its CPU time when its children were searched last; 0: unknown */
   int pidfd;            /* of a process without the agent; -1: none */
   bool executed;        /* a program, not only a fork */
   char *command;        /* NULL: unknown */

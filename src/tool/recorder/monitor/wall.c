@@ -26,6 +26,7 @@
 #include "recorder/monitor/thread_stacks.h"
 #include "recorder/monitor/thread_stats.h"
 #include "recorder/monitor/thread_file.h"
+#include "recorder/process_facts.h"
 #include "base/array.h"
 #include "os/os.h"
 #include "target/state.h"
@@ -91,6 +92,8 @@ struct wall_monitor {
   monitor_writer_t *writer;
   thread_stacks_t stacks;
   uint64_t interval_ns, started_ns, polled_ns, flushed_ns;
+  /* CPU time of the process when the last poll began; 0: unknown */
+  uint64_t process_ns;
   /* sorted by tid */
   monitored_thread_t *threads;
   size_t count, capacity;
@@ -221,34 +224,62 @@ static void skip_past(monitored_thread_t *t, const thread_stats_t *stats) {
   t->written_slices = stats->slices;
 }
 
-/* Updates the thread. If it has not run, this counts the poll; else its stack is to be read. */
-static void update_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
+/* If the thread has not run, this counts the poll; else its stack is to be read. */
+static void update_thread(wall_monitor_t *m, monitored_thread_t *t, const thread_stats_t *stats,
+                          uint64_t passed_ns) {
+  t->here = true;
+  t->seen_ns += passed_ns;
+  bool ran = !t->settled || has_run(t, stats);
+  if (ran) t->polls_settled = 0;
+  t->wanted = ran || owner_may_differ(t);
+  read_name_again(m, t);
+  bool waits = t->runnable && stats->run_ns == t->run_ns && stats->runq_ns == t->runq_ns;
+  t->queued_ns = waits ? t->queued_ns + passed_ns : 0;
+  t->settled = t->runnable = false;
+  t->slices = stats->slices;
+  t->run_ns = stats->run_ns;
+  t->runq_ns = stats->runq_ns;
+  if (t->wanted) return;
+  t->settled = true;
+  add_poll(m, t, &t->at, passed_ns);
+}
+
+static void read_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
   thread_stats_t stats = {0};
   monitored_thread_t *t = find_thread(m, tid);
   if (t && !read_stats(m, t, &stats)) return; /* it has ended; the tid may be reused */
   if (!t && (t = add_thread(m, tid)) && read_stats(m, t, &stats) && m->from_outside &&
       !m->has_looked)
     skip_past(t, &stats);
-  if (!t) return;
-  t->here = true;
-  t->seen_ns += passed_ns;
-  bool ran = !t->settled || has_run(t, &stats);
-  if (ran) t->polls_settled = 0;
-  t->wanted = ran || owner_may_differ(t);
-  read_name_again(m, t);
-  bool waits = t->runnable && stats.run_ns == t->run_ns && stats.runq_ns == t->runq_ns;
-  t->queued_ns = waits ? t->queued_ns + passed_ns : 0;
-  t->settled = t->runnable = false;
-  t->slices = stats.slices;
-  t->run_ns = stats.run_ns;
-  t->runq_ns = stats.runq_ns;
-  if (t->wanted) return;
-  t->settled = true;
-  add_poll(m, t, &t->at, passed_ns);
+  if (t) update_thread(m, t, &stats, passed_ns);
+}
+
+/* Whether no thread has run, started or ended since the last poll began: the process' CPU clock
+ * stands still, and no thread waited for a CPU. One system call then replaces some for each thread.
+ */
+static bool is_idle(wall_monitor_t *m) {
+  uint64_t process_ns = process_facts_cpu_ns(m->stacks.pid);
+  bool idle = process_ns && process_ns == m->process_ns;
+  m->process_ns = process_ns;
+  for (size_t i = 0; i < m->count && idle; i++)
+    idle = !m->threads[i].runnable;
+  return idle;
+}
+
+static void update_idle(wall_monitor_t *m, uint64_t passed_ns) {
+  for (size_t i = 0; i < m->count; i++) {
+    monitored_thread_t *t = &m->threads[i];
+    const thread_stats_t same = {.run_ns = t->run_ns, .runq_ns = t->runq_ns, .slices = t->slices};
+    update_thread(m, t, &same, passed_ns);
+  }
 }
 
 static void update_threads(wall_monitor_t *m, uint64_t passed_ns) {
   char path[48];
+  if (is_idle(m)) {
+    update_idle(m, passed_ns);
+    return;
+  }
   snprintf(path, sizeof path, "/proc/%d/task", (int)m->stacks.pid);
   DIR *folder = opendir(path);
   struct dirent *entry;
@@ -256,7 +287,7 @@ static void update_threads(wall_monitor_t *m, uint64_t passed_ns) {
     m->threads[i].here = m->threads[i].wanted = false;
   while (folder && (entry = readdir(folder))) {
     pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0) update_thread(m, tid, passed_ns);
+    if (tid > 0) read_thread(m, tid, passed_ns);
   }
   if (folder) closedir(folder);
 }

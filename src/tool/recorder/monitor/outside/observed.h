@@ -33,6 +33,7 @@ typedef struct observed {
   /* of CLOCK_MONOTONIC, when the recording ends; UINT64_MAX: never */
   uint64_t deadline_ns;
   observed_program_t program;
+  uint64_t process_ns; /* its CPU time when `program` was read last; 0: unknown */
   /* the file name of its executable */
   char name[NAME_MAX + 1];
 } observed_t;

@@ -11,6 +11,7 @@
 #include "recorder/monitor/outside/program.h"
 #include "recorder/monitor/usage/usage_read.h"
 #include "recorder/monitor/writer.h"
+#include "recorder/process_facts.h"
 
 #define POLL_NS      UINT64_C(100000000)
 #define START_NS     UINT64_C(10000000)   /* until the program begins */
@@ -25,6 +26,7 @@ struct usage_monitor {
   cgroup_files_t cgroup;
   usage_values_t now, written;
   uint64_t slow_due_ns;
+  uint64_t process_ns; /* CPU time of the process when the last poll began; 0: unknown */
   uint32_t exec_index;
   uint32_t bell, stop;
 };
@@ -62,10 +64,20 @@ static bool has_begun(const usage_monitor_t *m) {
   return load_acquire(&m->recording->control->exec_index) != 0;
 }
 
+/* Whether the process has not run since the last poll. What others change in it, such as pages that
+ * the kernel swaps out, is seen by the slow readings. */
+static bool is_idle(usage_monitor_t *m) {
+  uint64_t process_ns = process_facts_cpu_ns((pid_t)m->recording->header.pid);
+  bool idle = process_ns && process_ns == m->process_ns;
+  m->process_ns = process_ns;
+  return idle;
+}
+
 static void poll_once(usage_monitor_t *m, bool last) {
   uint64_t now_ns = os_monotonic_ns();
   uint32_t exec_index = load_acquire(&m->recording->control->exec_index);
   bool slow = last || now_ns >= m->slow_due_ns;
+  if (is_idle(m) && !slow) return;
   usage_values_t before = m->now;
   if (exec_index != m->exec_index) flush(m);
   bool anew = exec_index != m->exec_index;
