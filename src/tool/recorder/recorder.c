@@ -41,6 +41,7 @@
 
 /* How soon it is noticed that a process without the agent executes another program. */
 #define EXEC_POLL_NS UINT64_C(100000000)
+#define REFRESH_NS   UINT64_C(1000000000)
 
 /* Whose system calls are traced. */
 typedef enum traced {
@@ -75,7 +76,7 @@ typedef struct recorder {
   /* of the command, and of the children that it has waited for */
   bool had_children;
   uint64_t children_cpu_ns, own_cpu_ns;
-  uint64_t refreshed_ns, noted_bytes;
+  uint64_t refreshed_ns, scanned_ns, noted_bytes;
   budget_t budget;
   bool has_status_line;
   sigset_t waiting;
@@ -226,7 +227,7 @@ static void refresh(recorder_t *s) {
   if (searches_often(s)) processes_scan_unrecorded(&s->processes);
   if (s->control.follow && s->observed) follow_observe(&s->follow);
   if (s->observed && observed_has_executed(s->observed)) note_executed(s);
-  if (now - s->refreshed_ns < 1000000000) return;
+  if (now - s->refreshed_ns < REFRESH_NS) return;
   s->refreshed_ns = now;
   if (s->recording.header.state == RECORD_OPEN) {
     recording_refresh(&s->recording);
@@ -236,6 +237,8 @@ static void refresh(recorder_t *s) {
   s->has_status_line = notes_status(now, load_relaxed(&s->recording.control->file_end));
   if (!s->control.follow) return;
   follow_refresh(s->control.follow);
+  if (now - s->scanned_ns < REFRESH_NS << load_relaxed(&s->recording.control->pace)) return;
+  s->scanned_ns = now;
   processes_scan(&s->processes);
   leave_networks(s);
 }
@@ -245,15 +248,21 @@ static void end_status_line(recorder_t *s) {
   s->has_status_line = false;
 }
 
+/* Until the next refresh, unless something happens. */
+static uint64_t refresh_pause_ns(const recorder_t *s) {
+  uint64_t pause_ns = searches_often(s) ? PROCESSES_SCAN_MS * UINT64_C(1000000)
+                      : s->observed     ? EXEC_POLL_NS
+                                        : REFRESH_NS;
+  pause_ns <<= load_relaxed(&s->recording.control->pace);
+  if (pause_ns > REFRESH_NS) pause_ns = REFRESH_NS;
+  return s->observed ? observed_time_left_ns(s->observed, pause_ns) : pause_ns;
+}
+
 /* Waits until a request comes or a process ends, at most a second. */
 static void serve(recorder_t *s) {
   follow_t *follow = s->control.follow;
   size_t followed = follow ? 2 * follow->count : 0, watched = follow ? s->processes.watched : 0;
-  uint64_t limit_ns = searches_often(s) ? PROCESSES_SCAN_MS * UINT64_C(1000000)
-                      : s->observed     ? EXEC_POLL_NS
-                                        : 1000000000;
-  if (s->observed) limit_ns = observed_time_left_ns(s->observed, limit_ns);
-  limit_ns = monitors_run_when_due(&s->monitors, limit_ns);
+  uint64_t limit_ns = monitors_run_when_due(&s->monitors, refresh_pause_ns(s));
   const struct timespec limit = {.tv_sec = (time_t)(limit_ns / 1000000000),
                                  .tv_nsec = (long)(limit_ns % 1000000000)};
   struct pollfd fds[2 + 2 * FOLLOWED_MAX + PROCESSES_WATCHED_MAX + NETWORKS_POLLS];

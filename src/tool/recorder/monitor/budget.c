@@ -6,6 +6,7 @@
 
 #include "base/message.h"
 #include "os/os.h"
+#include "recorder/process_facts.h"
 
 #define WINDOW_NS    UINT64_C(4000000000)
 #define CALM_WINDOWS 8u
@@ -14,15 +15,10 @@
 /* CPU time for a sampled block and its free: an estimate. */
 #define BLOCK_NS 3000u
 
-static uint64_t clock_ns(clockid_t clock) {
+static uint64_t own_ns(void) {
   struct timespec t;
-  if (clock_gettime(clock, &t) != 0) return 0;
+  if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) != 0) return 0;
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* A process' CPU clock (linux/posix-timers_types.h). */
-static uint64_t program_ns(const recording_t *r) {
-  return clock_ns((clockid_t)(~(unsigned)r->header.pid << 3 | 2));
 }
 
 static uint64_t samples_ns(const recording_t *r) {
@@ -33,7 +29,7 @@ static uint64_t samples_ns(const recording_t *r) {
 static void add_samples(void *sum, control_t *c) { *(uint64_t *)sum += samples_ns(c->recording); }
 
 static uint64_t used_ns(const recording_t *recording, follow_t *follow) {
-  uint64_t sum = clock_ns(CLOCK_PROCESS_CPUTIME_ID) + samples_ns(recording);
+  uint64_t sum = own_ns() + samples_ns(recording);
   if (follow) follow_each(follow, add_samples, &sum);
   return sum;
 }
@@ -71,15 +67,29 @@ static void change_pace(budget_t *b, control_t *control, follow_t *follow, uint3
   b->has_noted |= slower;
 }
 
+uint32_t budget_slower(uint32_t pace, double share, double budget) {
+  do
+    pace++, share /= 2;
+  while (share >= 2 * budget && pace < PACE_MAX);
+  return pace < PACE_MAX ? pace : PACE_MAX;
+}
+
+/* A window ends early once it has used the budget of a whole one. */
+static bool is_window_over(const budget_t *b, uint64_t passed_ns, uint64_t used) {
+  return passed_ns >= WINDOW_NS || (used - b->used_ns) * 1000 >= WINDOW_NS * b->permille;
+}
+
 void budget_refresh(budget_t *b, control_t *control, follow_t *follow) {
   const recording_t *recording = control->recording;
   uint64_t now_ns = os_monotonic_ns(), used = used_ns(recording, follow);
-  uint64_t program = program_ns(recording), passed = now_ns - b->began_ns;
+  uint64_t program = process_facts_cpu_ns((pid_t)recording->header.pid);
+  uint64_t passed = now_ns - b->began_ns;
   uint32_t pace = load_relaxed(&recording->control->pace);
   store_relaxed(&recording->control->sonde_ns, used);
-  if (!b->permille || (b->began_ns && passed < WINDOW_NS)) return;
+  if (used < b->used_ns) used = b->used_ns; /* samples of a child that has ended */
+  if (!b->permille || (b->began_ns && !is_window_over(b, passed, used))) return;
   uint64_t most = program > b->program_ns + passed ? program - b->program_ns : passed;
-  double share = used > b->used_ns ? (double)(used - b->used_ns) / (double)most : 0;
+  double share = (double)(used - b->used_ns) / (double)most;
   double budget = b->permille / 1000.0;
   bool first = !b->began_ns;
   b->began_ns = now_ns;
@@ -88,7 +98,7 @@ void budget_refresh(budget_t *b, control_t *control, follow_t *follow) {
   if (first) return;
   b->calm = share < budget / CALM_PART ? b->calm + 1 : 0;
   if (share > budget && pace < PACE_MAX)
-    change_pace(b, control, follow, pace + 1, share);
+    change_pace(b, control, follow, budget_slower(pace, share, budget), share);
   else if (b->calm >= CALM_WINDOWS && pace)
     change_pace(b, control, follow, pace - 1, share);
   else

@@ -7,9 +7,12 @@
  * program. A sample of CPU time is measured in its signal handler, and a sampled block is
  * estimated. What is not counted: the hooks of calls that are not sampled.
  *
- * If the share exceeds the budget over some seconds, the pace rises by one: all samples and
- * readings are then twice as far apart, and each sample stands for twice as much. The pace falls
- * again when the share has long been far below the budget.
+ * If the share exceeds the budget over some seconds, the pace rises: with each step all samples and
+ * readings are twice as far apart, and each sample stands for twice as much. A share far beyond the
+ * budget is noticed after a second, and takes several steps at a time. The pace falls again by one
+ * when the share has long been far below the budget.
+ *
+ * With --follow, one budget is for the sum of all recorded processes, which have the same pace.
  */
 #ifndef SONDE_RECORDER_MONITOR_BUDGET_H
 #define SONDE_RECORDER_MONITOR_BUDGET_H
@@ -23,6 +26,10 @@ typedef struct budget {
   unsigned calm; /* windows far below the budget, in a row */
   bool has_noted;
 } budget_t;
+
+/* The pace after PACE for a SHARE beyond the BUDGET: one step, and further ones as long as half as
+ * much would still be twice the budget. */
+uint32_t budget_slower(uint32_t pace, double share, double budget);
 
 /* Call it once a second. Updates `sonde_ns` of the recording of CONTROL, and the pace of it and of
  * the recordings of FOLLOW, which may be NULL. */

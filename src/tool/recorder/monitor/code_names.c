@@ -152,7 +152,7 @@ static void poll_once(code_names_t *n, bool last) {
   if (!last && (pc_count(n) || now_ns >= n->search_due_ns)) {
     jit_files_refresh(&n->files);
     find_program(n);
-    n->search_due_ns = now_ns + SEARCH_NS;
+    n->search_due_ns = now_ns + (SEARCH_NS << load_relaxed(&n->recording->control->pace));
   }
   if (!pc_count(n)) return;
   pid_t own = (pid_t)load_relaxed(&n->recording->control->own_pid);
@@ -173,6 +173,7 @@ static void *watch(void *context) {
     poll_once(n, false);
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
     uint64_t least_ns = !pc_count(n) && monitor_settled(n->recording) ? UNUSED_NS : INTERVAL_NS;
+    least_ns <<= load_relaxed(&n->recording->control->pace);
     interval_ns = pause_ns > least_ns ? pause_ns : least_ns;
   }
   return NULL;

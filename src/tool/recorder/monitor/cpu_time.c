@@ -30,6 +30,7 @@
 #include "recorder/monitor/outside/stopped.h"
 #include "recorder/monitor/thread_file.h"
 #include "recorder/monitor/thread_stats.h"
+#include "recorder/process_facts.h"
 
 /* Between two polls, while CPU time is sampled, and otherwise. A poll takes some intervals of the
  * samples, since the kernel's buffer holds only few. */
@@ -314,11 +315,12 @@ static void stop_threads(cpu_time_monitor_t *m) {
 /* Between two polls. Threads that a poll stops need one for each sample. */
 static uint64_t poll_pause_ns(const cpu_time_monitor_t *m) {
   if (!is_sampling(m) && m->recording->control->exec_index) return IDLE_POLL_NS;
-  unsigned doublings = load_relaxed(&m->recording->control->pace) + monitor_settled(m->recording);
-  uint64_t pause_ns = OWN_POLL_NS << doublings, least_ns = POLL_NS;
+  uint32_t pace = load_relaxed(&m->recording->control->pace);
+  uint64_t pause_ns = OWN_POLL_NS << (pace + monitor_settled(m->recording));
+  uint64_t most_ns = POLL_NS << pace, least_ns = most_ns;
   if (POLL_SAMPLES * pause_of(m) < least_ns) least_ns = POLL_SAMPLES * pause_of(m);
   for (size_t i = 0; i < m->count; i++) {
-    if (m->threads[i].is_stopped) return pause_of(m) < POLL_NS ? pause_of(m) : POLL_NS;
+    if (m->threads[i].is_stopped) return pause_of(m) < most_ns ? pause_of(m) : most_ns;
     if (m->threads[i].outside.on) pause_ns = least_ns;
   }
   return pause_ns;
@@ -453,18 +455,33 @@ static void add_short_threads(cpu_time_monitor_t *m) {
   }
 }
 
-/* A process' CPU clock (linux/posix-timers_types.h). It is exact and includes ended threads. */
-static void read_process(cpu_time_monitor_t *m) {
-  struct timespec t;
-  if (clock_gettime((clockid_t)(~(unsigned)m->pid << 3 | 2), &t) != 0) return;
-  uint64_t now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+/* The clock is exact and includes ended threads. Returns whether it stands still. */
+static bool read_process(cpu_time_monitor_t *m) {
+  uint64_t now = process_facts_cpu_ns(m->pid);
+  if (!now) return false;
   if (m->from_outside && !m->has_polled) m->process_base_ns = now;
   now -= m->process_base_ns;
+  bool stands = m->has_polled && now == m->process_ns;
   if (now > m->process_ns) m->process_ns = now;
+  return stands;
+}
+
+/* Whether no thread has run since the last poll, and none is sampled in a way that has to be
+ * ended. */
+static bool is_idle(cpu_time_monitor_t *m) {
+  bool idle = read_process(m);
+  for (size_t i = 0; i < m->count && idle; i++)
+    idle = !m->threads[i].outside.on && !m->threads[i].is_stopped;
+  return idle;
 }
 
 static void poll_threads(cpu_time_monitor_t *m) {
-  read_process(m);
+  if (is_idle(m)) {
+    uint64_t now_ns = os_monotonic_ns();
+    for (size_t i = 0; i < m->count; i++)
+      m->threads[i].seen_ns = now_ns;
+    return;
+  }
   list_threads(m);
   for (size_t i = 0; i < m->count; i++)
     if (m->threads[i].here) update_thread(m, &m->threads[i]);

@@ -237,11 +237,12 @@ static void sleep_idle(stall_monitor_t *m, uint32_t bell) {
 static void monitor_from_outside(stall_monitor_t *m) {
   while (!load_acquire(&m->stop)) {
     uint64_t now = os_monotonic_ns(), used_ns = (uint64_t)os_thread_cpu_ns(os_tid());
-    (void)outside_loops_poll(m->outside, monitor_writer_now(m->context.writer));
+    outside_loops_poll(m->outside, monitor_writer_now(m->context.writer));
     (void)scan(m, 0);
     report_unsampled(m, UNSAMPLED_OUTSIDE);
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
-    uint64_t tick_ns = m->context.rules.tick_ns;
+    uint32_t pace = load_relaxed(&m->context.recording->control->pace);
+    uint64_t tick_ns = m->context.rules.tick_ns << pace;
     (void)sleep_until(m, load_acquire(&m->loops->bell),
                       now + (pause_ns > tick_ns ? pause_ns : tick_ns));
   }

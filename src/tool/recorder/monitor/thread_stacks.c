@@ -19,17 +19,22 @@ void thread_stacks_close(thread_stacks_t *s) {
 }
 
 target_t *thread_stacks_target(thread_stacks_t *s) {
-  uint64_t now = os_monotonic_ns();
+  uint64_t stale_ns = STALE_NS << load_relaxed(&s->recording->control->pace);
+  if (os_monotonic_ns() - s->opened_ns > stale_ns) thread_stacks_close(s);
+  return thread_stacks_threads(s);
+}
+
+target_t *thread_stacks_threads(thread_stacks_t *s) {
   problem_t problem;
   uint32_t exec_index = load_relaxed(&s->recording->control->exec_index);
-  if (now - s->opened_ns > STALE_NS || exec_index != s->exec_index) thread_stacks_close(s);
+  if (exec_index != s->exec_index) thread_stacks_close(s);
   s->exec_index = exec_index;
   if (s->target) {
     target_forget_threads(s->target);
     return s->target;
   }
+  s->opened_ns = os_monotonic_ns();
   s->target = target_open_process(s->pid, &problem);
-  s->opened_ns = now;
   if (!s->target)
     s->denied++;
   else

@@ -27,9 +27,12 @@ typedef struct thread_stacks {
   pid_t requested[SHM_STACK_REQUESTS];
 } thread_stacks_t;
 
-/* The program, for reading its threads; its list of images is at most two seconds old. NULL if its
- * memory may not be read. thread_stacks_close discards the list. */
+/* The program, for reading its threads; its list of images is at most two seconds old, or 2^pace
+ * times as much (record/shm.h). NULL if its memory may not be read. thread_stacks_close discards
+ * the list. */
 target_t *thread_stacks_target(thread_stacks_t *s);
+/* The same for what its threads wait for alone: its list of images may be of any age. */
+target_t *thread_stacks_threads(thread_stacks_t *s);
 void thread_stacks_close(thread_stacks_t *s);
 
 #define WAIT_PATH_MAX 192

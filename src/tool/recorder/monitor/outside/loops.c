@@ -11,6 +11,7 @@
 #include "base/array.h"
 #include "recorder/monitor/thread_file.h"
 #include "recorder/monitor/thread_stats.h"
+#include "recorder/process_facts.h"
 #include "target/process.h"
 #include "target/state.h"
 
@@ -60,6 +61,8 @@ struct outside_loops {
   /* sorted by tid */
   seen_thread_t *threads;
   size_t count, capacity;
+  /* CPU time of the process when the last poll began; 0: unknown */
+  uint64_t process_ns;
 };
 
 outside_loops_t *outside_loops_new(thread_stacks_t *stacks) {
@@ -163,10 +166,21 @@ static void remove_ended(outside_loops_t *o) {
   o->count = kept;
 }
 
-bool outside_loops_poll(outside_loops_t *o, uint64_t now) {
-  target_t *target = thread_stacks_target(o->stacks);
-  bool any = false;
-  if (!target || !process_list_threads(target)) return false;
+/* Whether the last poll has read every thread, and none has run since: the process' CPU clock
+ * stands still. */
+static bool is_idle(outside_loops_t *o) {
+  uint64_t process_ns = process_facts_cpu_ns(o->stacks->pid);
+  bool idle = process_ns && process_ns == o->process_ns;
+  o->process_ns = process_ns;
+  for (size_t i = 0; i < o->count && idle; i++)
+    idle = o->threads[i].loop.is_settled;
+  return idle;
+}
+
+void outside_loops_poll(outside_loops_t *o, uint64_t now) {
+  if (is_idle(o)) return;
+  target_t *target = thread_stacks_threads(o->stacks);
+  if (!target || !process_list_threads(target)) return;
   for (size_t i = 0; i < o->count; i++)
     o->threads[i].is_here = false;
   for (size_t i = 0; i < target->thread_count; i++) {
@@ -174,9 +188,7 @@ bool outside_loops_poll(outside_loops_t *o, uint64_t now) {
     if (!t) continue;
     t->is_here = true;
     poll_thread(o, target, t, now);
-    any |= t->entry != NULL;
   }
   target_forget_threads(target);
   remove_ended(o);
-  return any;
 }

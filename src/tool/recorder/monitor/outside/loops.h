@@ -50,8 +50,7 @@ typedef struct outside_loops outside_loops_t;
 outside_loops_t *outside_loops_new(thread_stacks_t *stacks);
 void outside_loops_free(outside_loops_t *loops);
 
-/* Reads all threads and updates the table of loops. NOW is in the unit of events. Returns whether
- * any thread is a loop. */
-bool outside_loops_poll(outside_loops_t *loops, uint64_t now);
+/* Reads the threads that have run, and updates the table of loops. NOW is in the unit of events. */
+void outside_loops_poll(outside_loops_t *loops, uint64_t now);
 
 #endif
