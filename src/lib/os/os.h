@@ -494,7 +494,7 @@ bool os_populate(void *address, size_t size);
 /* Excludes [ADDRESS, ADDRESS+SIZE) from children of fork (MADV_DONTFORK). */
 bool os_hide_from_fork(void *address, size_t size);
 
-/* Returns true if a process PID of any user exists. A zombie counts. */
+/* Returns true if a process PID of any user exists. A zombie counts on macOS alone. */
 bool os_process_alive(pid_t pid);
 
 /* The namespace of this process's id: the inode of /proc/self/ns/pid. 0: unknown, or a system

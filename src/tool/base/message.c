@@ -13,6 +13,8 @@ static const char *running_verb;
 
 void message_set_verb(const char *verb) { running_verb = verb; }
 
+const char *message_verb(void) { return running_verb; }
+
 void message_print(const char *format, va_list arguments, const char *tail) {
   fflush(stdout); /* findings printed so far come before the line that ends the verb */
   fprintf(stderr, "sonde%s%s: ", running_verb ? " " : "", running_verb ? running_verb : "");

@@ -13,6 +13,9 @@ enum { MESSAGE_FAILED = 2 };
 /* Sets the verb that the messages name. */
 void message_set_verb(const char *verb);
 
+/* That verb; NULL without one. */
+const char *message_verb(void);
+
 /* Prints an error and returns MESSAGE_FAILED. The text says what is wrong and, where possible, how
  * to fix it. It ends without a full stop and without a newline. */
 int message_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

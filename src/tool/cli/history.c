@@ -22,14 +22,12 @@
 
 enum { KEY_PROGRAM = CLI_LONG_ONLY, KEY_FULL_NAMES, DEPTH_MAX = 4096, INDENT = 4 };
 
-static const cli_option_t options[] = {
-    RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "search"),
-    {KEY_FULL_NAMES, "full-names", NULL,
-     "print whole C++ and Rust names, whatever the width of the terminal"},
-    PAGER_OPTION,
-    NAMING_FILE_OPTIONS,
-    NAMING_APP_OPTIONS,
-    {0}};
+static const cli_option_t options[] = {RECORDING_PROGRAM_OPTION(KEY_PROGRAM, "search"),
+                                       NAMING_FULL_NAMES_OPTION(KEY_FULL_NAMES),
+                                       PAGER_OPTION,
+                                       NAMING_FILE_OPTIONS,
+                                       NAMING_APP_OPTIONS,
+                                       {0}};
 
 static const cli_usage_t usage = {
     .verb = "history",

@@ -37,6 +37,10 @@ enum {
   {NAMING_APP_ONLY, "app-only", NULL, "omit frames of system images (libc and others)"},           \
       NAMING_RULE_OPTIONS
 
+/* The option of verbs that shorten names to the width of the terminal. */
+#define NAMING_FULL_NAMES_OPTION(key)                                                              \
+  { key, "full-names", NULL, "print whole C++ and Rust names, whatever the width of the terminal" }
+
 enum { NAMING_DIRS_MAX = 32 };
 
 typedef struct naming {

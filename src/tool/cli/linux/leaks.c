@@ -26,8 +26,7 @@ enum { KEY_JSON = CLI_LONG_ONLY, KEY_TOP, KEY_MAX, KEY_FULL_NAMES };
 static const cli_option_t options[] = {
     {KEY_TOP, "top", "N", "list at most N stacks (10)"},
     {KEY_MAX, "max", "SIZE", "exit 1 if more than SIZE is leaked: 0, 64K, 1M"},
-    {KEY_FULL_NAMES, "full-names", NULL,
-     "print whole C++ and Rust names, whatever the width of the terminal"},
+    NAMING_FULL_NAMES_OPTION(KEY_FULL_NAMES),
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     NAMING_FILE_OPTIONS,
     {0}};

@@ -42,8 +42,7 @@ static const cli_option_t options[] = {
     {KEY_ASYNC, "async", NULL,
      "show the callers of Swift's async functions instead of their executor"},
     {KEY_ZERO_TOUCH, "zero-touch", NULL, "stop no thread: running threads have no frames"},
-    {KEY_FULL_NAMES, "full-names", NULL,
-     "print whole C++ and Rust names, whatever the width of the terminal"},
+    NAMING_FULL_NAMES_OPTION(KEY_FULL_NAMES),
     {KEY_JSON, "json", NULL, "as JSON (docs/json.md)"},
     PAGER_OPTION,
     {0}};
