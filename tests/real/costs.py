@@ -45,7 +45,7 @@ def _events_of(path):
 
 
 def recording_continues_when_there_is_space_again():
-    for options in [["--malloc=all", "--trace=libc.so*:malloc"]]:
+    for options in [["--malloc=all", "--trace=libc.so*:malloc", "--keep-free=0"]]:
         whole = os.path.join(WORK, "whole")
         os.makedirs(whole, exist_ok=True)
         path, plain = record(["python3", "-c", GAP, whole], *options, text=True,

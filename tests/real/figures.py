@@ -148,15 +148,15 @@ def a_lock_of_the_standard_library_is_the_callers():
     source = os.path.join(WORK, "guards.cc")
     with open(source, "w") as file:
         file.write("#include <atomic>\n#include <mutex>\n#include <thread>\n#include <sys/epoll.h>\n#include <unistd.h>\n"
-                   "std::mutex lock; std::atomic<int> held, taking;\n"
+                   "std::mutex lock; std::atomic<int> held, taking, joining;\n"
                    "__attribute__((noinline)) void hold() { std::lock_guard<std::mutex> g(lock); held = 1;\n"
                    "while (!taking) usleep(1000); usleep(300000); }\n"
                    "__attribute__((noinline)) void take() { std::lock_guard<std::mutex> g(lock); asm volatile(\"\"); }\n"
                    "int main() { struct epoll_event e; int fd = epoll_create1(0);\n"
-                   "std::thread t([] { hold(); usleep(500000); });\n"
+                   "std::thread t([] { hold(); while (!joining) usleep(1000); usleep(300000); });\n"
                    "for (int i = 0; i < 5 || taking < 2; i++) { epoll_wait(fd, &e, 1, 10);\n"
                    "if (taking) taking = 2; else if (i > 3 && held) { taking = 1; take(); } }\n"
-                   "t.join(); }\n")
+                   "joining = 1; t.join(); }\n")
     program = os.path.join(WORK, "guards")
     subprocess.run(["c++", "-O2", "-g", "-pthread", "-o", program, source], check=True, timeout=120)
     path, _ = record([program], "--stall=100")

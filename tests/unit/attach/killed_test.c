@@ -145,10 +145,11 @@ static void kill_at_every_step(program_t p) {
   print_message("%d calls with a borrowed thread, seed %d\n", all, seed);
   assert_in_range(all, 50, 100000);
   srand((unsigned)seed);
-  int first = 1 + rand() % stride, killed = 0, tries = 0;
+  int first = 1 + rand() % stride, killed = 0, tries = 0, fewest = all;
   for (int n = first; n <= all; n += stride) {
-    run_command(p.pid, n, &end);
+    int calls = run_command(p.pid, n, &end);
     check_alive(&p, n);
+    if (end == 0 && calls < fewest) fewest = calls;
     if (WIFEXITED(end) && WEXITSTATUS(end) == TRY_AGAIN && ++tries < 1000) {
       n -= stride;
       continue;
@@ -158,7 +159,7 @@ static void kill_at_every_step(program_t p) {
     killed += was_killed;
   }
   print_message("killed %d times\n", killed);
-  assert_in_range(killed, all / stride / 2, all); /* a run may need fewer calls than the first */
+  assert_in_range(killed, fewest / stride / 2, all); /* later runs may need fewer calls */
   run_command(p.pid, INT32_MAX, &end); /* and the next command finds nothing in its way */
   assert_int_equal(end, 0);
   finish(&p);
