@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The exports with times: firefox, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, massif, Chrome traces and csv. Their totals are
+"""The exports with times: firefox, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, heaptrack_temporary, massif, Chrome traces and csv. Their totals are
 those of `sonde report`, by the importer of the Firefox Profiler, heaptrack_print, callgrind_annotate and ms_print where these
 are installed."""
 import collections
@@ -332,10 +332,28 @@ def heaptrack_figures(*arguments):
     return figures
 
 
+def freed_at_once(path):
+    """How many blocks the next call frees: the next one of the thread, and the next one of all threads."""
+    of_thread, of_all, last, lasts = 0, 0, None, {}
+    for e in events(path):
+        if "address" not in e:
+            continue
+        block = e["address"], e["tid"]
+        if e["event"] == "free":
+            of_thread += lasts.get(e["tid"]) == block
+            of_all += last == lasts.get(e["tid"]) == block
+        last = lasts[e["tid"]] = None if e["event"] == "free" else block
+    return of_thread, of_all
+
+
 def heaptrack():
+    """heaptrack knows no threads: a block is temporary there if the next call of all threads frees it."""
     malloc = report(recorded())["malloc"]
     found = heaptrack_figures(exported("heaptrack"))
     check(found["calls"] == malloc["allocated"]["blocks"], found)
+    of_thread, of_all = freed_at_once(recorded())
+    check(malloc["temporary"] == of_thread > 0, (malloc["temporary"], of_thread))
+    check(of_all <= found["temporary"] <= of_thread, (of_all, found, of_thread))
     for what, amount in ("peak", malloc["peak"]), ("total", malloc["live"]):
         check(abs(found[what] - amount["bytes"]) <= amount["bytes"] * 0.01 + 1, (what, amount, found))
 
@@ -367,6 +385,41 @@ def heaptrack_changes():
     check(found["calls"] == told[1]["allocated"]["blocks"] - told[0]["allocated"]["blocks"] == 200, found)
     check(found["temporary"] == 150, found)
     check(found["total"] == told[1]["live"]["bytes"] - told[0]["live"]["bytes"] == 5000, found)
+
+
+def heaptrack_temporary():
+    """heaptrack_print counts a block as temporary if the next call frees it, like the report. A block of the same size and
+    stack is another block, and a realloc is no free."""
+    path, file = fresh(), fresh(".heaptrack")
+    record([compile_c("""
+        #include <stdlib.h>
+        __attribute__((noinline)) void *get(size_t size) {
+          void *volatile block = malloc(size);
+          return block;
+        }
+        int main() {
+          static void *kept[40];
+          for (int round = 0; round < 7; round++) {
+            for (int i = 0; i < 40; i++) kept[i] = get(10);
+            for (int i = 0; i < 40; i++) free(kept[i]); /* in the order of the allocations: none is temporary */
+          }
+          for (int i = 0; i < 40; i++) kept[i] = get(10);
+          for (int i = 39; i >= 0; i--) free(kept[i]); /* the last one alone */
+          for (int i = 0; i < 5; i++) free(get(20)); /* each */
+          for (int i = 0; i < 11; i++) free(realloc(get(30), 3000)); /* the block of realloc */
+          for (int i = 0; i < 3; i++) {
+            void *first = get(70), *second = get(70);
+            free(first); /* not the last one */
+            free(second); /* not the next call */
+          }
+          for (int i = 0; i < 2; i++) kept[i] = get(40);
+        }""", "-O1")], "--malloc=all", path=path)
+    sonde("export", "--as", "heaptrack", path, "-o", file)
+    told, found = report(path)["malloc"], heaptrack_figures(file)
+    expected = {"calls": 8 * 40 + 5 + 2 * 11 + 2 * 3 + 2, "temporary": 1 + 5 + 11, "peak": 3000, "total": 2 * 40}
+    check(found == expected, (found, expected))
+    check([told["allocated"]["blocks"], told["temporary"], told["peak"]["bytes"], told["live"]["bytes"]] ==
+          list(expected.values()), (told, expected))
 
 
 def massif_trees(text):
@@ -523,4 +576,4 @@ def refusals():
     check(run.returncode == 2 and "the formats are" in run.stderr, run)
 
 
-run_cases([firefox, firefox_locks, firefox_importer, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, massif, chrome_trace, stalls, tables, refusals])
+run_cases([firefox, firefox_locks, firefox_importer, speedscope, callgrind, callgrind_calls, heaptrack, heaptrack_changes, heaptrack_temporary, massif, chrome_trace, stalls, tables, refusals])

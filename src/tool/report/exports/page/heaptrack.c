@@ -7,6 +7,11 @@
  *   v VERSION 3            s LENGTH TEXT                 i ADDRESS MODULE [FUNCTION FILE LINE]
  *   X COMMAND              t INSTRUCTION PARENT          a SIZE TRACE
  *   I PAGE-SIZE PAGES      + ALLOCATION  - ALLOCATION    c MILLISECONDS  R PAGES
+ *
+ * An ALLOCATION is a size at a trace, with numbers from 0. Readers count an allocation as temporary
+ * if a "-" has the number of the "+" in the line before it, or number 0 after another "-". Blocks
+ * that are not temporary may meet this condition, because they share a number. Their frees name a
+ * second definition of the same size and trace, the twin.
  */
 #include "report/exports/page/heaptrack.h"
 
@@ -27,6 +32,7 @@ enum { PAGE_BYTES = 4096 };
 typedef struct allocation {
   uint64_t size;
   uint32_t trace;
+  uint32_t number, twin; /* in the file; a twin is made when it is needed, 0: there is none */
 } allocation_t;
 
 typedef struct writer {
@@ -36,7 +42,9 @@ typedef struct writer {
   size_t texts, frames, nodes; /* of the tables, written so far; number 0 is never written */
   ARRAY(allocation_t) allocations;
   hash_index_t index;
-  live_set_t live; /* the size is the number of the allocation */
+  uint32_t numbers; /* of allocations, written so far */
+  uint32_t last;    /* the number of the last "+"; 0 after a "-", as readers have it */
+  live_set_t live;  /* the size is the index of the allocation */
   usage_t usage;
   uint64_t ms;
   bool failed;
@@ -70,7 +78,12 @@ static uint64_t hash_of_allocation(const void *writer, size_t i) {
   return hash_pair(a->size, a->trace);
 }
 
-/* The number of the allocation, from 0. */
+static uint32_t define_allocation(writer_t *w, uint64_t size, uint32_t trace) {
+  fprintf(w->out, "a %" PRIx64 " %" PRIx32 "\n", size, trace);
+  return w->numbers++;
+}
+
+/* The index of the allocation. */
 static uint64_t allocation_of(writer_t *w, uint64_t size, uint32_t trace) {
   uint32_t *slot;
   if (!hash_reserve(&w->index, w->allocations.count, hash_of_allocation, w)) goto no_memory;
@@ -80,9 +93,8 @@ static uint64_t allocation_of(writer_t *w, uint64_t size, uint32_t trace) {
   }
   allocation_t *a = ARRAY_ADD(w->allocations);
   if (!a) goto no_memory;
-  *a = (allocation_t){size, trace};
+  *a = (allocation_t){.size = size, .trace = trace, .number = define_allocation(w, size, trace)};
   *slot = (uint32_t)w->allocations.count;
-  fprintf(w->out, "a %" PRIx64 " %" PRIx32 "\n", size, trace);
   return *slot - 1;
 no_memory:
   w->failed = true;
@@ -97,6 +109,21 @@ static void put_time(writer_t *w, uint64_t ns) {
   fprintf(w->out, "c %" PRIx64 "\n", w->ms);
 }
 
+static void put_allocation(writer_t *w, const allocation_t *a) {
+  w->last = a->number;
+  fprintf(w->out, "+ %" PRIx32 "\n", a->number);
+}
+
+static void put_free(writer_t *w, allocation_t *a, bool is_temporary) {
+  uint32_t number = a->number;
+  if (number == w->last && !is_temporary) {
+    if (!a->twin) a->twin = define_allocation(w, a->size, a->trace);
+    number = a->twin;
+  }
+  w->last = 0;
+  fprintf(w->out, "- %" PRIx32 "\n", number);
+}
+
 static void on_block(void *context, const replay_t *r, const live_block_t *block, uint64_t time,
                      replay_change_t change) {
   writer_t *w = context;
@@ -104,19 +131,18 @@ static void on_block(void *context, const replay_t *r, const live_block_t *block
   put_time(w, reader_ns(r->reader, time));
   live_block_t *known = live_set_find(&w->live, block->address);
   if (change != REPLAY_ALLOCATED) {
-    if (known) fprintf(w->out, "- %" PRIx64 "\n", (uint64_t)known->size);
-    if (known) live_set_remove(&w->live, known);
+    if (!known) return;
+    put_free(w, &w->allocations.items[known->size], change == REPLAY_FREED_AT_ONCE);
+    live_set_remove(&w->live, known);
     return;
   }
   uint32_t trace = page_stack(&w->names, r->stacks[block->stack].stack);
   define(w);
-  uint64_t number = allocation_of(w, estimate_scale(block->size, block->weight), trace);
-  live_block_t live = {.address = block->address, .size = number & LIVE_SIZE_MAX};
-  if (known || !live_set_add(&w->live, &live)) {
-    w->failed |= !known;
-    return;
-  }
-  fprintf(w->out, "+ %" PRIx64 "\n", number);
+  uint64_t index = allocation_of(w, estimate_scale(block->size, block->weight), trace);
+  live_block_t live = {.address = block->address, .size = index & LIVE_SIZE_MAX};
+  if (known || w->failed) return;
+  w->failed = !live_set_add(&w->live, &live);
+  put_allocation(w, &w->allocations.items[index]);
 }
 
 static bool on_event(void *context, const record_event_t *event) {
