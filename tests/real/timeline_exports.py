@@ -107,6 +107,8 @@ def firefox():
     images_are_sound(profile, told)
     samples = sum(sum(t["samples"]["weight"]) for t in profile["threads"])
     check(samples == told["sample"]["samples"], (samples, told["sample"]["samples"]))
+    cpu_ns = sum(sum(t["samples"]["threadCPUDelta"]) for t in profile["threads"])
+    check(cpu_ns == told["sample"]["cpu_time"]["sampled_ns"], (cpu_ns, told["sample"]["cpu_time"]))
     live = sum(sum(t["nativeAllocations"]["weight"]) for t in profile["threads"] if "nativeAllocations" in t)
     check(live == told["malloc"]["live"]["bytes"], (live, told["malloc"]["live"]))
     waits = sum(len([d for d in t["markers"]["data"] if d["type"] == "wait"]) for t in profile["threads"])
@@ -218,6 +220,11 @@ def firefox_importer():
     check(heap + least == told["malloc"]["peak"]["bytes"], (heap, least, told["malloc"]["peak"]))
 
 
+def blocked_ns(wall):
+    """The blocked time of the threads that the sampler found blocked."""
+    return sum(t["blocked_ns"] for t in wall["threads"] if t["samples"])
+
+
 def speedscope():
     """The weights of each profile, by what its name says of them, add up to the report's totals."""
     file = json.loads(pathlib.Path(exported("speedscope")).read_text())
@@ -234,8 +241,8 @@ def speedscope():
         threads[what].add(thread)
         totals[what] += profile["endValue"]
     samples, malloc, wall = told["sample"], told["malloc"], told["wall"]
-    check(abs(totals[""] - samples["cpu_time"]["sampled_ns"]) <= samples["samples"], totals)
-    check(abs(totals["blocked"] - wall["blocked_ns"]) <= wall["samples"], (totals, wall))
+    check(totals[""] == samples["cpu_time"]["sampled_ns"], (totals, samples["cpu_time"]))
+    check(totals["blocked"] == blocked_ns(wall), (totals, wall))
     for what, key in ("allocated", "allocated"), ("never freed", "live"), ("live at the peak", "peak"):
         check(totals[what] == malloc[key]["bytes"], (what, totals, malloc[key]))
     check(0 < totals["temporary"] < totals["allocated"], totals)
@@ -275,13 +282,16 @@ def callgrind():
     sampled, malloc = told["sample"], told["malloc"]
     totals, functions = annotated(path, "ns")
     check(list(totals) == ["ns", "bytes", "blocks", "peak_bytes", "live_bytes"], totals)
-    check(abs(totals["ns"] - sampled["cpu_time"]["sampled_ns"]) <= sampled["samples"], totals)
+    check(totals["ns"] == sampled["cpu_time"]["sampled_ns"], (totals, sampled["cpu_time"]))
     check([totals["bytes"], totals["blocks"]] == [malloc["allocated"]["bytes"], malloc["allocated"]["blocks"]], totals)
     check([totals["peak_bytes"], totals["live_bytes"]] == [malloc["peak"]["bytes"], malloc["live"]["bytes"]], totals)
-    self_ns = collections.Counter()
+    self_samples = collections.Counter()
     for function in sampled["functions"]:
-        self_ns[function["function"]] += function["self"] * totals["ns"] // sampled["samples"]
-    check(functions == +self_ns, (self_ns, functions))
+        self_samples[function["function"]] += function["self"]
+    check(functions.keys() == (+self_samples).keys(), (self_samples, functions))
+    for name, ns in functions.items():  # the time of each path to it is rounded
+        expected = self_samples[name] * totals["ns"] / sampled["samples"]
+        check(abs(ns - expected) <= self_samples[name], (name, ns, expected))
     allocated = collections.Counter()
     for line in sonde("export", "--by", "allocated", "--full-names", recorded()).splitlines():
         stack, amount = line.rsplit(" ", 1)

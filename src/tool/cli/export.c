@@ -115,10 +115,11 @@ static bool parse_by(const request_t *request, const profile_source_t *source, w
   return false;
 }
 
-/* The CPU time of a sample; a usual interval if the recording does not say it. */
-static double tick_ns(const profile_source_t *source) {
-  double ns = profile_source_tick_ns(source);
-  return ns > 0 ? ns : 1e7;
+/* A usual interval for each sample if the recording does not say their CPU time. */
+static portions_t sample_times(const profile_source_t *source) {
+  portions_t times = profile_source_sample_times(source);
+  if (!times.amount) times.amount = times.counts * 10000000;
+  return times;
 }
 
 static int write_pprof(const request_t *request, reader_t *reader, frame_names_t *names,
@@ -127,8 +128,9 @@ static int write_pprof(const request_t *request, reader_t *reader, frame_names_t
   if (isatty(fileno(out)))
     return message_fail("a pprof profile is binary; write it to a file with -o");
   size_t size;
-  bool good = weight == WEIGHT_BLOCKS ? profile_rows_heap(&rows, &source->replay, true)
-                                      : profile_rows_times(&rows, &source->times, tick_ns(source));
+  bool good = weight == WEIGHT_BLOCKS
+                  ? profile_rows_heap(&rows, &source->replay, true)
+                  : profile_rows_times(&rows, &source->times, sample_times(source));
   uint8_t *bytes = good ? pprof_bytes(reader, names, &rows, 0, rows.rows.count, &size) : NULL;
   bool written = bytes && fwrite(bytes, 1, size, out) == size && fflush(out) == 0;
   profile_rows_free(&rows);
@@ -142,7 +144,7 @@ static int write_pprof(const request_t *request, reader_t *reader, frame_names_t
 static int write_collapsed(const request_t *request, frame_names_t *names,
                            const profile_source_t *source, weight_t weight, measure_t measure,
                            FILE *out) {
-  double cpu = weight == WEIGHT_WALL ? tick_ns(source) : 0;
+  portions_t cpu = weight == WEIGHT_WALL ? sample_times(source) : (portions_t){0};
   if (weight != WEIGHT_WAIT && weight != WEIGHT_WALL)
     collapsed_write(names, &source->replay, &source->samples, measure, request->full_names, out);
   else if (!collapsed_write_times(names, &source->times, cpu, request->full_names, out))

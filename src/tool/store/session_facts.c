@@ -14,6 +14,7 @@
 #include "analysis/summary/summary.h"
 #include "analysis/trace.h"
 #include "analysis/wall.h"
+#include "base/portions.h"
 #include "report/crash.h"
 #include "report/findings.h"
 #include "sonde/status.h"
@@ -55,15 +56,15 @@ static bool add_caused(collector_t *k, uint32_t stack, fact_t fact, content_caus
 
 /* ---- measures ----------------------------------------------------------------------------- */
 
-/* A sample is worth the CPU time of all samples, as the kernel counts it, divided among them. */
+/* The CPU time of all samples, as the kernel counts it, is divided among them. */
 static bool add_samples(collector_t *k) {
   const samples_t *s = &k->samples;
-  double tick_ns = s->ticks ? (double)cpu_time_sum(&k->cpu_time).sampled_ns / (double)s->ticks : 0;
+  portions_t times = {.amount = cpu_time_sum(&k->cpu_time).sampled_ns, .counts = s->ticks};
   for (size_t i = 0; i < s->stack_count; i++) {
     const sample_stack_t *stack = &s->stacks[i];
     const fact_t fact = {.measure = MEASURED_samples,
                          .count = stack->ticks,
-                         .amount = (uint64_t)((double)stack->ticks * tick_ns)};
+                         .amount = portions_next(&times, stack->ticks)};
     if (!add_fact(k, stack->stack, fact)) return false;
   }
   return true;

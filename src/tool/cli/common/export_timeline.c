@@ -43,19 +43,20 @@ const char *export_timeline_format(const char *word) {
   return number < FORMATS ? formats[number].word : NULL;
 }
 
-/* The CPU time that a sample represents. */
-static uint64_t sample_ns(const timeline_t *t) {
+/* The CPU time of all samples; a usual interval for each if the recording does not say it. */
+static portions_t sample_times(const timeline_t *t) {
   const cpu_times_t sum = cpu_time_sum(&t->sections.cpu_time);
   uint64_t samples = 0;
   for (size_t i = 0; i < t->events.samples.count; i++)
     samples += t->events.samples.items[i].count;
-  return sum.sampled_ns && samples ? sum.sampled_ns / samples : 10000000;
+  uint64_t ns = sum.sampled_ns ? sum.sampled_ns : samples * 10000000;
+  return (portions_t){.amount = ns, .counts = samples};
 }
 
 static int write_format(timeline_t *t, const page_source_t *source, int format, FILE *out) {
-  if (format == FORMAT_FIREFOX) return firefox_write(source, sample_ns(t), out);
-  return format == FORMAT_SPEEDSCOPE ? speedscope_write(source, sample_ns(t), out)
-                                     : callgrind_write(source, sample_ns(t), out);
+  if (format == FORMAT_FIREFOX) return firefox_write(source, sample_times(t), out);
+  return format == FORMAT_SPEEDSCOPE ? speedscope_write(source, sample_times(t), out)
+                                     : callgrind_write(source, sample_times(t), out);
 }
 
 /* A format of allocations alone, with a pass of its own. */

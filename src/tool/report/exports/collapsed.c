@@ -90,18 +90,18 @@ static void put_line(frame_names_t *names, bool full, const line_t *line, FILE *
   if (s->call)
     snprintf(wait, sizeof wait, "[wait%s%s%s%s]", *s->call || *s->what ? ": " : "", s->call,
              *s->call && *s->what ? " " : "", s->what);
-  if (line->ns) put_stack(names, full, s->stack, s->call ? wait : NULL, line->ns, out);
+  put_stack(names, full, s->stack, s->call ? wait : NULL, line->ns, out);
 }
 
-bool collapsed_write_times(frame_names_t *names, const profile_times_t *times, double tick_ns,
+bool collapsed_write_times(frame_names_t *names, const profile_times_t *times, portions_t cpu,
                            bool full, FILE *out) {
   line_t *lines = malloc((times->count + 1) * sizeof *lines);
   size_t count = 0;
   if (!lines) return false;
   for (size_t i = 0; i < times->count; i++) {
     const profile_time_t *s = &times->items[i];
-    if (s->call || tick_ns > 0)
-      lines[count++] = (line_t){s, s->call ? s->wait_ns : (uint64_t)((double)s->samples * tick_ns)};
+    uint64_t ns = s->call ? s->wait_ns : portions_next(&cpu, s->samples);
+    if (ns) lines[count++] = (line_t){s, ns};
   }
   qsort(lines, count, sizeof *lines, by_place);
   count = join(lines, count);

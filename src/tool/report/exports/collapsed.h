@@ -10,6 +10,7 @@
 
 #include "analysis/malloc/aggregate.h"
 #include "analysis/samples.h"
+#include "base/portions.h"
 #include "report/exports/profile/times.h"
 #include "report/frame_names.h"
 
@@ -19,9 +20,9 @@ void collapsed_write(frame_names_t *names, const replay_t *replay, const samples
                      measure_t measure, bool full, FILE *out);
 
 /* Writes the waits of TIMES in nanoseconds; the innermost frame of each is "[wait: CALL WHAT]". If
- * TICK_NS > 0, also writes the samples of CPU time, each as TICK_NS nanoseconds. The largest weight
- * comes first. Names are short unless FULL. False: out of memory. */
-bool collapsed_write_times(frame_names_t *names, const profile_times_t *times, double tick_ns,
+ * the amount of CPU is not 0, also writes the samples, among which CPU divides it. The largest
+ * weight comes first. Names are short unless FULL. False: out of memory. */
+bool collapsed_write_times(frame_names_t *names, const profile_times_t *times, portions_t cpu,
                            bool full, FILE *out);
 
 #endif

@@ -143,7 +143,7 @@ static int make_rows(const profile_source_t *s, int kind, profile_rows_t *out) {
   bool good = false;
   *out = (profile_rows_t){0};
   switch (kind) {
-  case 0: good = profile_rows_cpu(out, &s->samples, profile_source_tick_ns(s)); break;
+  case 0: good = profile_rows_cpu(out, &s->samples, profile_source_sample_times(s)); break;
   case 1: good = profile_rows_waits(out, &s->wall); break;
   case 2: good = profile_rows_heap(out, &s->replay, false); break;
   default: return 0;

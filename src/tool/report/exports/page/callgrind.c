@@ -40,7 +40,7 @@ typedef uint64_t cost_row_t[COSTS];
 typedef struct writer {
   const page_source_t *source;
   page_names_t names;
-  uint64_t sample_ns;
+  portions_t sample_times;
   cost_row_t *self, *total; /* by node */
   uint64_t *calls;          /* by node: traced calls */
   uint32_t *call_nodes;     /* by node of the traced calls: its node here */
@@ -69,11 +69,13 @@ static void find_nodes(writer_t *w) {
   }
 }
 
+/* The samples of a node are counted first, so that the time of a node is rounded once. */
 static void add_samples(writer_t *w) {
   const page_rows_t *samples = &w->source->events->samples;
   for (size_t i = 0; i < samples->count; i++)
-    w->self[page_stack(&w->names, samples->items[i].place)][COST_CPU] +=
-        samples->items[i].count * w->sample_ns;
+    w->self[page_stack(&w->names, samples->items[i].place)][COST_CPU] += samples->items[i].count;
+  for (size_t i = 0; i < w->names.nodes.count; i++)
+    w->self[i][COST_CPU] = portions_next(&w->sample_times, w->self[i][COST_CPU]);
 }
 
 static void add_blocks(writer_t *w) {
@@ -218,9 +220,11 @@ static bool allocate(writer_t *w) {
   return good;
 }
 
-int callgrind_write(const page_source_t *source, uint64_t sample_ns, FILE *out) {
-  writer_t w = {
-      .source = source, .names = {.report = source->report}, .sample_ns = sample_ns, .out = out};
+int callgrind_write(const page_source_t *source, portions_t sample_times, FILE *out) {
+  writer_t w = {.source = source,
+                .names = {.report = source->report},
+                .sample_times = sample_times,
+                .out = out};
   page_names_start(&w.names);
   w.call_nodes = calloc(trace_of(&w)->node_count + 1, sizeof *w.call_nodes);
   find_nodes(&w);

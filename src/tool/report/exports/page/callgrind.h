@@ -8,10 +8,11 @@
 #ifndef SONDE_REPORT_EXPORTS_PAGE_CALLGRIND_H
 #define SONDE_REPORT_EXPORTS_PAGE_CALLGRIND_H
 
+#include "base/portions.h"
 #include "report/exports/page/data.h"
 
-/* Writes what SOURCE has to OUT; a sample counts SAMPLE_NS. 0 or SONDE_ENOMEM. Errors of OUT are
- * its own. */
-int callgrind_write(const page_source_t *source, uint64_t sample_ns, FILE *out);
+/* Writes what SOURCE has to OUT. SAMPLE_TIMES divides the CPU time among the samples. 0 or
+ * SONDE_ENOMEM. Errors of OUT are its own. */
+int callgrind_write(const page_source_t *source, portions_t sample_times, FILE *out);
 
 #endif

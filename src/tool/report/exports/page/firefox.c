@@ -210,8 +210,9 @@ static void release(subset_t *s) {
   free(s->used.items);
 }
 
-int firefox_write(const page_source_t *source, uint64_t sample_ns, FILE *out) {
-  writer_t w = {.source = source, .names = {.report = source->report}, .sample_ns = sample_ns};
+int firefox_write(const page_source_t *source, portions_t sample_times, FILE *out) {
+  writer_t w = {
+      .source = source, .names = {.report = source->report}, .sample_times = sample_times};
   page_stream_t *stream = malloc(sizeof *stream);
   if (!stream || !page_stream_start(stream, out, false)) {
     free(stream);

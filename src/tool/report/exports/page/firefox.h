@@ -9,10 +9,11 @@
 #ifndef SONDE_REPORT_EXPORTS_PAGE_FIREFOX_H
 #define SONDE_REPORT_EXPORTS_PAGE_FIREFOX_H
 
+#include "base/portions.h"
 #include "report/exports/page/data.h"
 
-/* Writes the gzipped profile to OUT. SAMPLE_NS is the CPU time that a sample represents. 0 or
+/* Writes the gzipped profile to OUT. SAMPLE_TIMES divides the CPU time among the samples. 0 or
  * SONDE_ENOMEM. Errors of OUT are its own. */
-int firefox_write(const page_source_t *source, uint64_t sample_ns, FILE *out);
+int firefox_write(const page_source_t *source, portions_t sample_times, FILE *out);
 
 #endif

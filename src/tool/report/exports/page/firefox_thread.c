@@ -269,7 +269,7 @@ static void row_count(writer_t *w, const page_rows_t *rows, const page_row_t *ro
 
 static void row_cpu(writer_t *w, const page_rows_t *rows, const page_row_t *row) {
   (void)rows;
-  page_put_number(w->out, (int64_t)(row->count * w->sample_ns));
+  page_put_number(w->out, (int64_t)portions_next(&w->sample_times, row->count));
 }
 
 static void put_samples(writer_t *w) {

@@ -6,6 +6,7 @@
 #ifndef SONDE_REPORT_EXPORTS_PAGE_FIREFOX_WRITER_H
 #define SONDE_REPORT_EXPORTS_PAGE_FIREFOX_WRITER_H
 
+#include "base/portions.h"
 #include "report/exports/page/data.h"
 #include "report/exports/page/firefox_libs.h"
 #include "report/exports/page/threads.h"
@@ -28,8 +29,8 @@ typedef struct firefox_writer {
   firefox_libs_t images;
   page_threads_t threads;
   uint32_t *function_of; /* by frame: the first frame with the same function */
-  uint64_t sample_ns;    /* CPU time that a sample represents */
-  uint32_t tid;          /* of the thread that is written */
+  portions_t sample_times;
+  uint32_t tid; /* of the thread that is written */
   bool failed;
 } firefox_writer_t;
 

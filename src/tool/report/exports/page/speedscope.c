@@ -24,7 +24,7 @@ typedef struct writer {
   page_names_t names;
   page_threads_t threads;
   uint32_t *function_of; /* by frame: the frame that stands for its function */
-  uint64_t sample_ns;
+  portions_t sample_times;
   ARRAY(sample_t) samples; /* of the series that is written */
   size_t profiles;         /* written so far */
   bool failed;
@@ -68,9 +68,9 @@ static uint32_t tid_of(const writer_t *w, series_t s, const page_row_t *row) {
   return t ? t->tid : 0;
 }
 
-static uint64_t weight_of(const writer_t *w, series_t s, const page_row_t *row) {
+static uint64_t weight_of(writer_t *w, series_t s, const page_row_t *row) {
   switch (s) {
-  case SERIES_CPU: return row->count * w->sample_ns;
+  case SERIES_CPU: return portions_next(&w->sample_times, row->count);
   case SERIES_KEPT: return row->to == PAGE_NEVER ? row->amount : 0;
   case SERIES_TEMPORARY: return row->kind ? row->amount : 0;
   default: return row->amount;
@@ -117,7 +117,7 @@ static void find_samples(writer_t *w, series_t s) {
 
 /* The time that a thread was blocked, as `sonde report wall` has it: the kernel counts it exactly,
  * and the sampler may be late. 0: unknown. */
-static double blocked_ns(const writer_t *w, uint32_t tid) {
+static uint64_t blocked_ns(const writer_t *w, uint32_t tid) {
   json_object *wall, *threads, *value;
   if (!json_object_object_get_ex(w->source->sections, "wall", &wall) ||
       !json_object_object_get_ex(wall, "threads", &threads))
@@ -125,17 +125,19 @@ static double blocked_ns(const writer_t *w, uint32_t tid) {
   for (size_t i = 0; i < json_object_array_length(threads); i++) {
     json_object *t = json_object_array_get_idx(threads, i);
     if (json_object_object_get_ex(t, "tid", &value) && json_object_get_int64(value) == tid)
-      return json_object_object_get_ex(t, "blocked_ns", &value) ? json_object_get_double(value) : 0;
+      return json_object_object_get_ex(t, "blocked_ns", &value)
+                 ? (uint64_t)json_object_get_int64(value)
+                 : 0;
   }
   return 0;
 }
 
 static void divide_blocked_time(const writer_t *w, sample_t *samples, size_t count) {
-  double known = 0, exact = blocked_ns(w, samples->tid);
+  portions_t times = {.amount = blocked_ns(w, samples->tid)};
   for (size_t i = 0; i < count; i++)
-    known += (double)samples[i].weight;
-  for (size_t i = 0; exact > 0 && i < count; i++)
-    samples[i].weight = (uint64_t)((double)samples[i].weight * exact / known + 0.5);
+    times.counts += samples[i].weight;
+  for (size_t i = 0; times.amount && i < count; i++)
+    samples[i].weight = portions_next(&times, samples[i].weight);
 }
 
 /* ---- profiles ----------------------------------------------------------------------------- */
@@ -244,9 +246,11 @@ static void find_stacks(writer_t *w) {
     (void)page_stack(&w->names, replay->stacks[i].stack);
 }
 
-int speedscope_write(const page_source_t *source, uint64_t sample_ns, FILE *out) {
-  writer_t w = {
-      .source = source, .names = {.report = source->report}, .sample_ns = sample_ns, .out = out};
+int speedscope_write(const page_source_t *source, portions_t sample_times, FILE *out) {
+  writer_t w = {.source = source,
+                .names = {.report = source->report},
+                .sample_times = sample_times,
+                .out = out};
   page_names_start(&w.names);
   find_stacks(&w);
   fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","

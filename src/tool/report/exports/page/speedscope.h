@@ -7,10 +7,11 @@
 #ifndef SONDE_REPORT_EXPORTS_PAGE_SPEEDSCOPE_H
 #define SONDE_REPORT_EXPORTS_PAGE_SPEEDSCOPE_H
 
+#include "base/portions.h"
 #include "report/exports/page/data.h"
 
-/* Writes the profiles to OUT, as JSON. SAMPLE_NS is the CPU time that a sample represents. 0 or
+/* Writes the profiles to OUT, as JSON. SAMPLE_TIMES divides the CPU time among the samples. 0 or
  * SONDE_ENOMEM. Errors of OUT are its own. */
-int speedscope_write(const page_source_t *source, uint64_t sample_ns, FILE *out);
+int speedscope_write(const page_source_t *source, portions_t sample_times, FILE *out);
 
 #endif

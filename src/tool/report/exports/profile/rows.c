@@ -21,24 +21,24 @@ static void add_type(profile_rows_t *r, const char *type, const char *unit) {
   r->types[r->type_count++] = (profile_type_t){type, unit};
 }
 
-bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, double tick_ns) {
+bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, portions_t times) {
   *out = (profile_rows_t){.name = "process_cpu"};
   add_type(out, "samples", "count");
-  if (tick_ns > 0) {
+  if (times.amount) {
     add_type(out, "cpu", "nanoseconds");
     out->period_type = out->types[1];
-    out->period = (int64_t)tick_ns;
+    out->period = (int64_t)portions_of_one(&times);
   }
   for (size_t i = 0; i < samples->stack_count; i++) {
     const sample_stack_t *s = &samples->stacks[i];
-    const int64_t values[] = {(int64_t)s->ticks, (int64_t)((double)s->ticks * tick_ns)};
+    const int64_t values[] = {(int64_t)s->ticks, (int64_t)portions_next(&times, s->ticks)};
     if (!add(out, s->stack, values)) return false;
   }
   return true;
 }
 
-bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, double tick_ns) {
-  *out = (profile_rows_t){.name = "process_cpu", .period = (int64_t)tick_ns};
+bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, portions_t cpu) {
+  *out = (profile_rows_t){.name = "process_cpu", .period = (int64_t)portions_of_one(&cpu)};
   add_type(out, "samples", "count");
   add_type(out, "cpu", "nanoseconds");
   if (times->waits) add_type(out, "waits", "count");
@@ -49,7 +49,7 @@ bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, doubl
     const profile_time_t *t = &times->items[i];
     int64_t values[4] = {0}, *of = t->call ? values + 2 : values;
     of[0] = (int64_t)t->samples;
-    of[1] = (int64_t)(t->call ? (double)t->wait_ns : (double)t->samples * tick_ns);
+    of[1] = (int64_t)(t->call ? t->wait_ns : portions_next(&cpu, t->samples));
     if (!add(out, t->stack, values)) return false;
     out->rows.items[out->rows.count - 1].of = t;
   }

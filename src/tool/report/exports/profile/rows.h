@@ -9,6 +9,7 @@
 #include "analysis/samples.h"
 #include "analysis/wall.h"
 #include "base/array.h"
+#include "base/portions.h"
 #include "report/exports/profile/times.h"
 
 enum { PROFILE_TYPES_MAX = 6 };
@@ -35,13 +36,13 @@ typedef struct profile_rows {
   ARRAY(profile_row_t) rows;
 } profile_rows_t;
 
-/* CPU samples: their count and, unless TICK_NS is 0, the CPU time, with TICK_NS for each. False:
- * out of memory. */
-bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, double tick_ns);
+/* CPU samples: their count and, unless the amount of TIMES is 0, their CPU time, which TIMES
+ * divides among them. False: out of memory. */
+bool profile_rows_cpu(profile_rows_t *out, const samples_t *samples, portions_t times);
 
-/* CPU time and waits with labels: of both, samples and nanoseconds. Recordings without waits have
- * no types of them. TIMES must outlive the rows. */
-bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, double tick_ns);
+/* CPU time and waits with labels: of both, samples and nanoseconds. CPU divides the CPU time among
+ * the samples. Recordings without waits have no types of them. TIMES must outlive the rows. */
+bool profile_rows_times(profile_rows_t *out, const profile_times_t *times, portions_t cpu);
 
 /* Blocks and bytes: allocated, in use at the end and, if PEAK is set, in use at the peak. */
 bool profile_rows_heap(profile_rows_t *out, const replay_t *replay, bool peak);

@@ -94,8 +94,8 @@ void profile_source_free(profile_source_t *s) {
   free_events(s);
 }
 
-double profile_source_tick_ns(const profile_source_t *s) {
+portions_t profile_source_sample_times(const profile_source_t *s) {
   uint64_t ticks = s->samples.ticks, before_ns = s->sampled_before_ns;
-  return ticks && s->sampled_ns > before_ns ? (double)(s->sampled_ns - before_ns) / (double)ticks
-                                            : 0;
+  bool is_known = ticks && s->sampled_ns > before_ns;
+  return (portions_t){.amount = is_known ? s->sampled_ns - before_ns : 0, .counts = ticks};
 }

@@ -9,6 +9,7 @@
 #include "analysis/malloc/replay.h"
 #include "analysis/samples.h"
 #include "analysis/wall.h"
+#include "base/portions.h"
 #include "report/exports/profile/times.h"
 
 /* What a recording that is read in parts (reader/resume.h) carries from one part to the next. It
@@ -45,8 +46,8 @@ int profile_source_read_part(profile_source_t *out, reader_t *reader, profile_ca
 bool profile_source_carry(profile_source_t *source, profile_carry_t *carry);
 void profile_source_free(profile_source_t *source);
 
-/* The CPU time of a sample: that of all samples, as the kernel counts it, divided among them. 0:
+/* Divides the CPU time of all samples, as the kernel counts it, among them. An amount of 0:
  * unknown. */
-double profile_source_tick_ns(const profile_source_t *source);
+portions_t profile_source_sample_times(const profile_source_t *source);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "analysis/samples.h"
 #include "base/array.h"
+#include "base/portions.h"
 #include "reader/body.h"
 
 enum { CALL_MAX = 64, WHAT_MAX = 256 };
@@ -96,19 +97,18 @@ bool profile_times_add(profile_times_t *t, const record_event_t *event) {
   return event->subtype != EXTENDED_MARKER || begin_phase(t, event);
 }
 
-static const wall_thread_t *thread_of(const wall_t *wall, uint32_t tid) {
-  for (size_t i = 0; i < wall->thread_count; i++)
-    if (wall->threads[i].tid == tid) return &wall->threads[i];
-  return NULL;
+/* Divides the blocked time of a thread among its waits. */
+static void divide_blocked_time(profile_times_t *t, const wall_thread_t *of) {
+  portions_t times = {.amount = of->blocked_ns, .counts = of->sampled_ns};
+  for (size_t i = 0; i < t->count; i++) {
+    profile_time_t *s = &t->items[i];
+    if (s->call && s->tid == of->tid) s->wait_ns = portions_next(&times, s->wait_ns);
+  }
 }
 
 void profile_times_finish(profile_times_t *t, const wall_t *wall) {
-  for (size_t i = 0; i < t->count; i++) {
-    profile_time_t *s = &t->items[i];
-    const wall_thread_t *of = s->call ? thread_of(wall, s->tid) : NULL;
-    if (of && of->sampled_ns)
-      s->wait_ns = (uint64_t)((double)s->wait_ns / (double)of->sampled_ns * (double)of->blocked_ns);
-  }
+  for (size_t i = 0; i < wall->thread_count; i++)
+    if (wall->threads[i].sampled_ns) divide_blocked_time(t, &wall->threads[i]);
 }
 
 void profile_times_free(profile_times_t *t) {
