@@ -3,13 +3,20 @@
 # archive contains the made page, page/built/page.html. Without either, the array is empty and `sonde view` says so.
 set(SONDE_PAGE_BUILT ${PROJECT_SOURCE_DIR}/page/built/page.html)
 
-function(sonde_page directory result)
+# RESULT is the header below DIRECTORY that contains PAGE, or nothing if PAGE is "".
+function(sonde_page_header directory page result)
   set(header ${directory}/report/exports/page/built.h)
-  set(embed ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+  set(embed ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/embed.cmake)
+  add_custom_command(OUTPUT ${header}
+    COMMAND ${CMAKE_COMMAND} -DFILE=${page} -DNAME=page_template -DOUT=${header} -P ${embed}
+    DEPENDS ${embed} ${page} VERBATIM)
+  set(${result} ${header} PARENT_SCOPE)
+endfunction()
+
+function(sonde_page directory result)
   find_program(SONDE_NODE NAMES node nodejs)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/page/src/*)
   set(page "")
-  set(needed ${embed})
   if(EXISTS ${SONDE_PAGE_BUILT})
     set(page ${SONDE_PAGE_BUILT})
   elseif(SONDE_NODE AND EXISTS ${PROJECT_SOURCE_DIR}/page/node_modules/esbuild AND sources)
@@ -21,9 +28,6 @@ function(sonde_page directory result)
   else()
     message(STATUS "no node or no page/node_modules: built without the page of 'sonde view'")
   endif()
-  list(APPEND needed ${page})
-  add_custom_command(OUTPUT ${header}
-    COMMAND ${CMAKE_COMMAND} -DFILE=${page} -DNAME=page_template -DOUT=${header} -P ${embed}
-    DEPENDS ${needed} VERBATIM)
+  sonde_page_header(${directory} "${page}" header)
   set(${result} ${header} PARENT_SCOPE)
 endfunction()
