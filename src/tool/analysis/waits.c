@@ -73,8 +73,9 @@ static void copy_text(char *out, size_t size, const uint8_t *bytes, uint64_t n) 
 }
 
 bool waits_add(waits_t *w, const record_event_t *e) {
+  if (e->kind != EVENT_EXTENDED) return true; /* samples of CPU time change no wait */
   if (!wall_add(&w->wall, e)) return false;
-  if (e->kind != EVENT_EXTENDED || e->subtype != EXTENDED_WALL) return true;
+  if (e->subtype != EXTENDED_WALL) return true;
   body_t b = {e->body, e->body + e->body_size, false};
   wall_period_t p = wall_period(&b);
   if (b.truncated) return true; /* wall_add counted it as bad */

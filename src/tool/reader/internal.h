@@ -7,6 +7,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/ids.h"
 #include "base/pool.h"
 #include "hook/move.h"
 #include "reader/reader.h"
@@ -52,6 +53,12 @@ struct resume {
   hash_index_t named_ids;
   pool_t names;
 };
+
+/* The items of a table by id. OTHERS has those whose ids are not dense, and may have more. */
+typedef struct id_index {
+  ids_t dense;
+  hash_index_t others;
+} id_index_t;
 
 typedef struct frame_text {
   uint32_t frame;
@@ -115,7 +122,7 @@ struct reader {
   /* of TABLE_PATCHED */
   uint64_t patched[MOVE_FAULT_COUNT];
   /* of images, threads, frames, nodes and chain nodes */
-  hash_index_t image_ids, thread_ids, frame_ids, node_ids, chain_ids;
+  id_index_t image_ids, thread_ids, frame_ids, node_ids, chain_ids;
   text_block_t *texts;
   /* the program that is read; before its chunks are selected: the requested one, or 0 */
   uint16_t exec_index;

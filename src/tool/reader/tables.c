@@ -27,9 +27,11 @@ ID_FUNCTIONS(node, nodes, id)
 ID_FUNCTIONS(chain, chain_nodes, id)
 
 /* The index of ID, or SIZE_MAX. */
-static inline size_t find_id(const reader_t *r, const hash_index_t *index, key_of_t key,
-                             uint32_t id) {
+static inline size_t find_id(const reader_t *r, const id_index_t *ids, key_of_t key, uint32_t id) {
+  const hash_index_t *index = &ids->others;
   const uint32_t *slot;
+  uint32_t number = ids_find(&ids->dense, id);
+  if (number) return number - 1;
   if (!index->slots) return SIZE_MAX;
   HASH_FIND(index, hash_number(id), slot) {
     if (key(r, *slot - 1) == id) return *slot - 1;
@@ -37,10 +39,12 @@ static inline size_t find_id(const reader_t *r, const hash_index_t *index, key_o
   return SIZE_MAX;
 }
 
-/* Adds item I, the last of its table. It replaces an item with the same id. */
-static int add_id(const reader_t *r, hash_index_t *index, key_of_t key, hash_item_t *hash,
-                  size_t i) {
+/* Adds item I, the last of its table. It replaces an item with the same id. That item may be among
+ * the others although its id would be dense now; the dense one is found first. */
+static int add_id(const reader_t *r, id_index_t *ids, key_of_t key, hash_item_t *hash, size_t i) {
+  hash_index_t *index = &ids->others;
   uint32_t *slot, id = key(r, i);
+  if (ids_set(&ids->dense, id, i, (uint32_t)i)) return 0;
   if (!hash_reserve(index, i, hash, r)) return SONDE_ENOMEM;
   HASH_FIND(index, hash_number(id), slot) {
     if (key(r, *slot - 1) == id) break;

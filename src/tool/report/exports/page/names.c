@@ -107,18 +107,40 @@ uint32_t page_node(page_names_t *n, uint32_t parent, uint32_t frame) {
   return *slot - 1;
 }
 
+/* The count of the frames of F, and after it the frames, the outermost first. Valid until the next
+ * call. NULL: out of memory. */
+static const uint32_t *expand(page_names_t *n, const record_frame_t *f) {
+  size_t count;
+  const record_frame_t *first = reader_frames(n->report->reader, &count);
+  if (!n->expansions) n->expansions = calloc(count + 1, sizeof *n->expansions);
+  if (!n->expansions) return NULL;
+  uint32_t *at = &n->expansions[f - first];
+  if (*at) return &n->expanded.items[*at - 1];
+  const frame_name_t *names;
+  int functions = frame_names_of_frame(n->report->names, f, &names);
+  uint32_t *item = ARRAY_ADD(n->expanded);
+  if (!item) return NULL;
+  *item = (uint32_t)functions;
+  size_t begin = n->expanded.count;
+  for (int k = functions - 1; k >= 0; k--) {
+    if (!(item = ARRAY_ADD(n->expanded))) return NULL;
+    *item = frame_of(n, &names[k], frame_names_is_marker(f));
+  }
+  *at = (uint32_t)begin;
+  return &n->expanded.items[begin - 1];
+}
+
 /* From the thread's first function to the innermost. */
 static uint32_t make_stack(page_names_t *n, uint32_t id) {
   const record_frame_t *frames[DEPTH_MAX];
-  const frame_name_t *names;
   uint32_t node = 0;
   int depth = frame_names_frames(n->report->names, id, frames, DEPTH_MAX);
   if (depth > DEPTH_MAX) depth = DEPTH_MAX;
   while (depth-- > 0) {
-    bool is_marker = frame_names_is_marker(frames[depth]);
-    int count = frame_names_of_frame(n->report->names, frames[depth], &names);
-    for (int k = count - 1; k >= 0; k--)
-      node = page_node(n, node, frame_of(n, &names[k], is_marker));
+    const uint32_t *expanded = expand(n, frames[depth]);
+    if (!expanded) n->failed = true;
+    for (uint32_t k = 1; expanded && k <= expanded[0]; k++)
+      node = page_node(n, node, expanded[k]);
   }
   return node;
 }
@@ -127,9 +149,9 @@ static uint64_t hash_of_stack(const void *names, size_t i) {
   return hash_number(((const page_names_t *)names)->stacks.items[i].id);
 }
 
-uint32_t page_stack(page_names_t *n, uint32_t id) {
+/* Of an id that is not dense. */
+static uint32_t sparse_stack(page_names_t *n, uint32_t id) {
   uint32_t *slot;
-  if (!id || n->failed) return 0;
   if (!hash_reserve(&n->stack_index, n->stacks.count, hash_of_stack, n)) goto no_memory;
   HASH_FIND(&n->stack_index, hash_number(id), slot) {
     if (n->stacks.items[*slot - 1].id == id) return n->stacks.items[*slot - 1].node;
@@ -142,6 +164,16 @@ uint32_t page_stack(page_names_t *n, uint32_t id) {
 no_memory:
   n->failed = true;
   return 0;
+}
+
+uint32_t page_stack(page_names_t *n, uint32_t id) {
+  if (!id || n->failed) return 0;
+  uint32_t known = ids_find(&n->stack_ids, id);
+  if (known) return known - 1;
+  if (!ids_fits(&n->stack_ids, id, n->nodes.count)) return sparse_stack(n, id);
+  uint32_t node = make_stack(n, id);
+  if (!ids_set(&n->stack_ids, id, n->nodes.count, node)) n->failed = true;
+  return n->failed ? 0 : node;
 }
 
 void page_names_start(page_names_t *n) {
@@ -162,6 +194,9 @@ void page_names_free(page_names_t *n) {
   hash_free(&n->frame_index);
   hash_free(&n->node_index);
   hash_free(&n->stack_index);
+  ids_free(&n->stack_ids);
+  free(n->expansions);
+  free(n->expanded.items);
 }
 
 /* ---- functions ---------------------------------------------------------------------------- */

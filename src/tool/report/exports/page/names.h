@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/ids.h"
 #include "report/exports/page/stream.h"
 #include "report/report.h"
 
@@ -41,6 +42,11 @@ typedef struct page_names {
   ARRAY(page_node_t) nodes;
   ARRAY(page_stack_t) stacks;
   hash_index_t text_index, frame_index, node_index, stack_index;
+  ids_t stack_ids; /* the nodes of dense ids, which are not in `stacks` */
+  /* By frame of the recording: where its frames are in `expanded`, + 1; 0: not yet. There are their
+   * count and then the frames, the outermost first. */
+  uint32_t *expansions;
+  ARRAY(uint32_t) expanded;
   bool failed; /* out of memory: then all numbers are 0 */
 } page_names_t;
 
