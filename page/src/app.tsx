@@ -6,7 +6,7 @@ import { binNs, snap } from "./axis";
 import { Data } from "./data";
 import { libraries } from "./findings";
 import { Head } from "./head";
-import { compile, Filter, isWhole, Range, resources, WHOLE } from "./model";
+import { compile, Filter, isWhole, MemoryMode, Range, resources, WHOLE } from "./model";
 import { ViewProps } from "./names";
 import { Timeline } from "./timeline";
 import { AuditView } from "./view_audit";
@@ -69,6 +69,7 @@ export function App({ data, old, facts, licences }: Props) {
   const [ownOnly, setOwnOnly] = useState(false);
   const [search, setSearch] = useState("");
   const [moment, setMoment] = useState<number>(data.report.malloc?.peak_ns ?? data.durationNs);
+  const [memoryMode, setMemoryMode] = useState<MemoryMode | null>(null);
   const libraryNames = useMemo(() => libraries(data), [data]);
   const compiled = useMemo(() => (search ? compile(search) : undefined), [search]);
   const filter: Filter = useMemo(() => ({ range, tid, library }), [range, tid, library]);
@@ -79,6 +80,11 @@ export function App({ data, old, facts, licences }: Props) {
   };
   const pattern = compiled ?? null;
   const shared: ViewProps = { data, pattern, ownOnly, onSearch: setSearch, onSource };
+
+  const onPeak = () => {
+    setMemoryMode("peak");
+    setView("memory");
+  };
 
   const onTabKey = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
@@ -99,6 +105,7 @@ export function App({ data, old, facts, licences }: Props) {
             onRange={onRange}
             moment={moment}
             onMoment={setMoment}
+            onPeak={views.includes("memory") && data.report.malloc?.peak ? onPeak : undefined}
             tid={tid}
             onThread={setTid}
           />
@@ -183,7 +190,15 @@ export function App({ data, old, facts, licences }: Props) {
             <section id="panel" role="tabpanel" aria-labelledby={`tab-${view}`}>
               {view === "diff" && old && <DiffView {...shared} old={old} />}
               {view === "cpu" && <CpuView {...shared} filter={filter} />}
-              {view === "memory" && <MemoryView {...shared} filter={filter} moment={moment} />}
+              {view === "memory" && (
+                <MemoryView
+                  {...shared}
+                  filter={filter}
+                  moment={moment}
+                  chosen={memoryMode}
+                  onMode={setMemoryMode}
+                />
+              )}
               {view === "resources" && <UsageView data={data} filter={filter} />}
               {view === "waits" && <WaitsView {...shared} filter={filter} />}
               {view === "stalls" && <StallsView {...shared} filter={filter} />}

@@ -62,6 +62,7 @@ interface Props {
   onRange: (range: Range) => void;
   moment: number;
   onMoment: (ns: number) => void;
+  onPeak?: () => void; // undefined: there is no peak
   tid: number;
   onThread: (tid: number) => void;
 }
@@ -371,6 +372,7 @@ export function Timeline(props: Props) {
       End: () => move(window_.to),
       Enter: () => props.onMoment(at),
       Escape: () => props.onRange(WHOLE),
+      ...(props.onPeak && { p: props.onPeak }),
       "+": () => zoom(),
       "-": () => setWindow({ from: 0, to: data.durationNs }),
     };
@@ -399,13 +401,18 @@ export function Timeline(props: Props) {
             Zoom out
           </button>
         )}
+        {props.onPeak && (
+          <button type="button" aria-keyshortcuts="P" onClick={props.onPeak}>
+            Memory at the peak
+          </button>
+        )}
       </div>
       <div class="canvas">
         <canvas
           ref={canvas}
           tabIndex={0}
           role="application"
-          aria-label="Time line. Left and right move the cursor, with Shift they select a range, Escape selects everything, plus zooms in, minus zooms out."
+          aria-label="Time line. Left and right move the cursor, with Shift they select a range, Escape selects everything, plus zooms in, minus zooms out, P shows the memory at the peak."
           aria-describedby="timeline-hint"
           onPointerDown={onDown}
           onPointerMove={onMove}

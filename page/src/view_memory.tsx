@@ -21,17 +21,23 @@ const TEXT: Record<MemoryMode, string> = {
   temporary: "allocated in the range and freed by the thread's next call",
 };
 
-export function MemoryView(props: ViewProps & { filter: Filter; moment: number }) {
-  const { data, filter, moment, pattern, ownOnly } = props;
+interface Props extends ViewProps {
+  filter: Filter;
+  moment: number;
+  chosen: MemoryMode | null; // null: what suits the range
+  onMode: (mode: MemoryMode) => void;
+}
+
+export function MemoryView(props: Props) {
+  const { data, filter, moment, chosen, pattern, ownOnly } = props;
   const malloc = data.report.malloc ?? {};
-  const modes: [MemoryMode, string][] = [["peak", "Peak"]];
+  const modes: [MemoryMode, string][] = [["peak", "At the peak"]];
   if (data.raw.blocks.from.length) modes.push(["live", "At a moment"]);
   if (malloc.allocated) modes.push(["allocated", "Allocated"]);
   if (malloc.allocated && !isWhole(filter.range)) modes.push(["kept", "Still live"]);
   modes.push(["leaked", "Never freed"]);
   if (malloc.temporary !== undefined && data.raw.blocks.from.length)
     modes.push(["temporary", "Temporary"]);
-  const [chosen, setMode] = useState<MemoryMode | null>(null);
   const [form, setForm] = useState<Form>("table");
   const first = isWhole(filter.range) ? "peak" : malloc.allocated ? "allocated" : "leaked";
   const mode = chosen && modes.some(([m]) => m === chosen) ? chosen : first;
@@ -50,7 +56,7 @@ export function MemoryView(props: ViewProps & { filter: Filter; moment: number }
   return (
     <>
       <div class="bar">
-        <Choice label="Blocks" values={modes} value={mode} onChange={setMode} />
+        <Choice label="Blocks" values={modes} value={mode} onChange={props.onMode} />
         <Choice
           label="Form"
           values={[["table", "Functions"], ...FORMS] as const}
@@ -65,7 +71,9 @@ export function MemoryView(props: ViewProps & { filter: Filter; moment: number }
         in {count(total(amounts.blocks))} blocks {TEXT[mode]}
         {when === undefined ? "" : `, at ${when} s`}
         {malloc.sampled ? "; estimated from sampled blocks" : ""}
-        {mode === "peak" && !isWhole(filter.range) ? "; the peak is of the whole recording" : ""}
+        {mode === "peak" && (filter.tid || !isWhole(filter.range))
+          ? "; the peak is of the whole recording and all threads"
+          : ""}
       </p>
       {form === "table" ? (
         <Table

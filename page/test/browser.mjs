@@ -332,6 +332,26 @@ const checks = {
     equal(await page.locator('button:text-is("Whole graph")').count(), 0, "Escape zooms out");
   },
 
+  /** One click or key shows who holds memory at the peak, whatever is shown and selected. */
+  async peak(page) {
+    const middle = page.getByLabel("to", { exact: true });
+    await middle.fill(String(report.duration_ns / 2e9));
+    await middle.blur();
+    await tab(page, "memory");
+    await press(page, "Blocks", "Never freed");
+    await tab(page, "cpu");
+    await page.click('.timeline button:text-is("Memory at the peak")');
+    equal(await page.getAttribute("#tab-memory", "aria-selected"), "true", "the button's view");
+    await peakTable(page);
+    check((await page.textContent("#panel .sum")).includes("whole recording"), "the peak's range");
+    await press(page, "Blocks", "Allocated");
+    await tab(page, "cpu");
+    await page.focus(".timeline canvas");
+    await page.keyboard.press("p");
+    equal(await page.getAttribute("#tab-memory", "aria-selected"), "true", "the key's view");
+    await peakTable(page);
+  },
+
   /** Nothing is wider than the screen of a phone, nor lost on a wide one. */
   async sizes(page) {
     for (const [width, height] of [
@@ -454,7 +474,7 @@ async function memoryFigures(page) {
     await press(page, "Blocks", mode);
     return Number(await page.getAttribute("#memory-bytes", "data-bytes"));
   };
-  equal(await bytes("Peak"), malloc.peak.bytes, "bytes at the peak");
+  equal(await bytes("At the peak"), malloc.peak.bytes, "bytes at the peak");
   equal(await bytes("Never freed"), malloc.live.bytes, "bytes that were never freed");
   if (malloc.allocated) equal(await bytes("Allocated"), malloc.allocated.bytes, "allocated bytes");
   if (malloc.temporary && !malloc.sampled) {
@@ -462,16 +482,27 @@ async function memoryFigures(page) {
     const text = await page.textContent("#panel .sum");
     equal(number(/in ([\d,]+) blocks/.exec(text)[1]), malloc.temporary, "temporary allocations");
   }
-  await bytes("Peak");
+  await bytes("At the peak");
+  await peakTable(page);
+}
+
+/** The view of memory shows the table of the report, which adds up the functions of one name. */
+async function peakTable(page) {
+  const { malloc } = report;
+  equal(
+    Number(await page.getAttribute("#memory-bytes", "data-bytes")),
+    malloc.peak.bytes,
+    "bytes at the peak",
+  );
   const blocks = namedFigures(await rows(page), 3);
-  /* The report adds up the functions of one name. */
-  for (const f of malloc.functions)
-    if (f.peak.bytes)
-      equal(
-        blocks.get(f.function)?.reduce((sum, n) => sum + n, 0),
-        f.peak.blocks,
-        `blocks of ${f.function} at the peak`,
-      );
+  const held = malloc.functions.filter((f) => f.peak.bytes);
+  check(held.length > 0, "no function holds memory at the peak");
+  for (const f of held)
+    equal(
+      blocks.get(f.function)?.reduce((sum, n) => sum + n, 0),
+      f.peak.blocks,
+      `blocks of ${f.function} at the peak`,
+    );
 }
 
 /** The table is of calls that began in a range, whose end is where no call begins. */

@@ -77,7 +77,7 @@ def figures():
 
 
 def use():
-    drive(*page_of(recorded()), "ranges", "search", "keyboard")
+    drive(*page_of(recorded()), "ranges", "search", "keyboard", "peak")
 
 
 def bins():
