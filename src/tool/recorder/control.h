@@ -47,7 +47,9 @@ typedef struct control {
   /* whose socket the agent uses; NULL: its own. Agents of children use the program's: in another
    * network namespace there is no other one. */
   struct control *listener;
-  /* of a process that is recorded from outside: a request ended the recording */
+  /* the recorder waits for the end of a command, also after the recording */
+  bool has_command;
+  /* of a process that ran before: a request ended the recording */
   bool is_over;
   /* the agent was loaded into that process, to this range; 0: by the process's loader */
   bool is_attached;

@@ -279,7 +279,7 @@ bool control_mark(control_t *c, const char *argument, FILE *reply) {
 bool control_stop(control_t *c, const char *argument, FILE *reply) {
   (void)argument;
   if (report_stopped(c, reply)) return false;
-  bool ends = load_relaxed(&c->recording->control->from_outside) && c->processes;
+  bool ends = load_relaxed(&c->recording->control->from_outside) && c->processes && !c->has_command;
   if (!ends) {
     if (!switch_mode(c, UINT32_MAX, 0, 0, reply)) return false;
     recording_set_tracing(c->recording, false);

@@ -115,8 +115,9 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->control.agent_fd = -1;
   c->control.listener = f->main;
   control_name(&c->control, c->recording.control->recorder_name);
-  if (from_outside) observed_begin(c->recording.control);
+  if (from_outside) observed_begin(&c->observed, c->recording.control);
   monitors_new(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
+  monitors_run_wall(&c->monitors);
   monitors_run(&c->monitors);
   c->next = f->first;
   f->first = c;

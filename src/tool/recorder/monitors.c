@@ -15,7 +15,7 @@ void monitors_new(monitors_t *monitors, recording_t *recording, bool stalls,
                   const monitor_options_t *options) {
   monitors->stall = stalls ? stall_monitor_new(recording, &options->stalls) : NULL;
   monitors->wall =
-      options->wall_interval_ns ? wall_monitor_start(recording, options->wall_interval_ns) : NULL;
+      options->wall_interval_ns ? wall_monitor_new(recording, options->wall_interval_ns) : NULL;
   monitors->cpu_time = cpu_time_monitor_new(recording);
   monitors->usage = usage_monitor_new(recording);
   monitors->code_names = code_names_new(recording);
@@ -23,6 +23,13 @@ void monitors_new(monitors_t *monitors, recording_t *recording, bool stalls,
   bool from_outside = load_relaxed(&recording->control->from_outside);
   monitors->due_ns = os_monotonic_ns() + (from_outside ? 0 : DELAY_NS);
 }
+
+void monitors_begin(const monitors_t *monitors) {
+  usage_monitor_begin(monitors->usage);
+  cpu_time_monitor_begin(monitors->cpu_time);
+}
+
+void monitors_run_wall(const monitors_t *monitors) { wall_monitor_run(monitors->wall); }
 
 void monitors_run(monitors_t *monitors) {
   monitors->due_ns = 0;

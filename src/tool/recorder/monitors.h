@@ -31,9 +31,16 @@ typedef struct monitors {
   void (*note)(const char *line);
 } monitors_t;
 
-/* Prepares all monitors, and starts the wall-clock sampler. */
+/* Prepares all monitors. */
 void monitors_new(monitors_t *monitors, recording_t *recording, bool stalls,
                   const monitor_options_t *options);
+
+/* The program is recorded from outside and stopped at its first instruction: reads what would be
+ * gone if it ended soon, and samples it from there on. */
+void monitors_begin(const monitors_t *monitors);
+
+/* Starts the wall-clock sampler. */
+void monitors_run_wall(const monitors_t *monitors);
 
 /* Starts the threads of the others. */
 void monitors_run(monitors_t *monitors);

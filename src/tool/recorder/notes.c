@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/notes.h"
 
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -98,13 +99,16 @@ static bool is_in_place(const recording_t *r, const char *path) {
 }
 
 /* The shell reports the signal as that of `sonde record`, so the end is named here. */
-static void note_crash(uint32_t exit_status, const char *path) {
+static void note_crash(uint32_t exit_status, bool from_outside, const char *path) {
   int status = (int)exit_status, signal = WTERMSIG(status);
+  char where[PATH_MAX + 32];
   if (!RECORD_STATUS_IS_KNOWN(exit_status) || !WIFSIGNALED(status)) return;
   if (signal == SIGSEGV || signal == SIGBUS || signal == SIGABRT || signal == SIGFPE ||
-      signal == SIGILL || signal == SIGTRAP || signal == SIGSYS)
-    message_note("the command crashed: signal %d (%s); 'sonde report %s crash' shows where", signal,
-                 strsignal(signal), path);
+      signal == SIGILL || signal == SIGTRAP || signal == SIGSYS) {
+    snprintf(where, sizeof where, "'sonde report %s crash' shows where", path);
+    message_note("the command crashed: signal %d (%s); %s", signal, strsignal(signal),
+                 from_outside ? "let it dump core, and 'sonde why CORE' shows where" : where);
+  }
 }
 
 /* No program of the recording loaded the agent: it may have been ended before it could. */
@@ -135,7 +139,7 @@ bool notes_of_recording(const recording_t *r, const char *path, int finished, co
     message_note("cannot write the end of '%s'", path);
   else
     message_note("recorded to '%s'; read it with 'sonde report %s'", path, path);
-  note_crash(h->exit_status, path);
+  note_crash(h->exit_status, h->mode & RECORD_FROM_OUTSIDE, path);
   if (h->exec_count > 1)
     message_note("the process executed %u programs, all in '%s'; reports show the last one or "
                  "'--program N', the audit covers all",

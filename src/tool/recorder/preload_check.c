@@ -84,18 +84,15 @@ preload_verdict_t preload_check_file(const char *root, const char *file, uid_t u
 
 bool preload_check(const char *command, char *refusal, size_t size) {
   static const char *const refusals[] = {
-      [PRELOAD_STATIC] =
-          "is statically linked, so no library can be preloaded. Start it and use 'sonde record -p "
-          "PID' for CPU time, waits and stalls. --audit without other sensors traces its system "
-          "calls; --malloc and --trace need a dynamic program",
       [PRELOAD_32_BIT] = "is a 32-bit program; sonde's agent is built for 64 bits",
       [PRELOAD_GAINS_RIGHTS] = "is setuid or setgid, or has capabilities, so the loader does not "
                                "preload libraries; record it as the user it runs as"};
   char path[PATH_MAX];
   if (!preload_find(command, path, sizeof path)) return true;
   preload_verdict_t verdict = preload_check_file("", path, geteuid(), getegid());
-  if (verdict != PRELOAD_WORKS) snprintf(refusal, size, "%s", refusals[verdict]);
-  return verdict == PRELOAD_WORKS;
+  const char *why = refusals[verdict];
+  if (why) snprintf(refusal, size, "%s", why);
+  return !why;
 }
 
 bool preload_check_is_static(const char *command) {

@@ -24,9 +24,10 @@ typedef enum preload_verdict {
  * GROUP. Follows the interpreters of scripts. */
 preload_verdict_t preload_check_file(const char *root, const char *file, uid_t user, gid_t group);
 
-/* False if the loader would not preload a library into COMMAND, which is searched in PATH as by
- * execvp. REFUSAL is then the reason, to be printed after the command's name. A command that is not
- * found or has an unknown format passes: exec reports the error. */
+/* False if COMMAND, which is searched in PATH as by execvp, cannot be recorded. REFUSAL is then the
+ * reason, to be printed after the command's name. A static program passes: start/plan.h has another
+ * way for it. A command that is not found or has an unknown format passes: exec reports the error.
+ */
 bool preload_check(const char *command, char *refusal, size_t size);
 
 /* Whether COMMAND is a static program, and nothing else keeps sonde from starting it. */

@@ -18,7 +18,6 @@
 #include "base/message.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
-#include "recorder/launch.h"
 #include "recorder/monitor/leaks_at_exit.h"
 #include "recorder/liveness.h"
 #include "recorder/monitor/budget.h"
@@ -30,26 +29,19 @@
 #include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/outside/observed.h"
 #include "recorder/monitor/outside/traced.h"
-#include "recorder/preload_check.h"
 #include "recorder/process_facts.h"
 #include "recorder/processes.h"
 #include "recorder/recording_file.h"
 #include "recorder/replace.h"
 #include "recorder/signals.h"
+#include "recorder/start/launch.h"
+#include "recorder/start/plan.h"
 #include "target/access.h"
 #include "target/jit/runtime.h"
 
 /* How soon it is noticed that a process without the agent executes another program. */
 #define EXEC_POLL_NS UINT64_C(100000000)
 #define REFRESH_NS   UINT64_C(1000000000)
-
-/* Whose system calls are traced. */
-typedef enum traced {
-  TRACED_NONE,
-  TRACED_COVERAGE, /* --coverage */
-  TRACED_GO,       /* of a Go program, whose calls the audit cannot hook */
-  TRACED_STATIC,   /* of a static program, which gets no agent */
-} traced_t;
 
 typedef struct recorder {
   const recorder_options_t *options;
@@ -62,8 +54,11 @@ typedef struct recorder {
   pid_t tracer;
   coverage_options_t coverage;
   traced_t traced;
-  /* the running process that is recorded instead of a command; NULL: a command */
+  /* the process that is recorded from outside, or gets the agent while it runs; NULL: a command
+   * that has the agent from its start */
   observed_t *observed;
+  /* it ran before, so the recorder is not its parent */
+  bool is_joined;
   monitors_t monitors;
   recording_t recording;
   control_t control;
@@ -294,7 +289,7 @@ static bool has_ended(pid_t pid) {
 }
 
 static bool is_over(const recorder_t *s) {
-  if (!s->observed) return has_ended(s->child.pid);
+  if (!s->is_joined) return has_ended(s->child.pid);
   return s->control.is_over || observed_is_over(s->observed);
 }
 
@@ -341,19 +336,27 @@ static void wait_for_children(recorder_t *s) {
   end_status_line(s);
 }
 
+/* Lets a command run that is recorded from outside and is stopped at its first instruction. */
+static void release(recorder_t *s) {
+  monitors_begin(&s->monitors);
+  launch_release(&s->child);
+}
+
 /* Monitors the program until it ends; returns its wait status. */
 static int monitor(recorder_t *s) {
   const recorder_options_t *o = s->options;
   const cpu_options_t cpu = {o->cpu_rules, print_note};
   monitors_new(&s->monitors, &s->recording, o->mode & RECORD_STALLS, &s->monitor_options);
   cpu_monitor_t *cpu_monitor = o->cpu ? cpu_monitor_start(&s->recording, &cpu) : NULL;
+  if (s->observed && !s->is_joined) release(s);
+  monitors_run_wall(&s->monitors);
   wait_for_end(s);
   end_status_line(s);
   cpu_monitor_stop(cpu_monitor);
   monitors_end_time(&s->monitors);
-  int status = s->observed ? leave(s) : reap(s);
+  int status = s->is_joined ? leave(s) : reap(s);
   monitors_stop(&s->monitors, status);
-  if (s->tracer && s->observed) coverage_leave(s->tracer);
+  if (s->tracer && s->is_joined) coverage_leave(s->tracer);
   if (s->tracer && !coverage_finish(s->tracer))
     message_note("the tracer of system calls was killed: the coverage is unknown");
   return status;
@@ -409,6 +412,7 @@ static int run(recorder_t *s, char **command_line) {
   bool is_kept = false;
   signals_forward(s->child.pid, &s->waiting);
   control_open(&s->control, &s->recording, s->path, s->child.pid);
+  s->control.has_command = true;
   make_settings(s, command_line);
   int error = launch_start(&s->child, s->settings), status = 0, result = 0;
   if (error) {
@@ -417,6 +421,7 @@ static int run(recorder_t *s, char **command_line) {
     (void)output_commit(&s->output);
     recording_refresh(&s->recording); /* more time has passed: the clocks are known better */
     tell_start(s);
+    if (s->observed) observed_begin(s->observed, s->recording.control);
     leaks_at_exit_watch(&s->leaks);
     status = monitor(s);
     notes_of_trace(s->recording.control);
@@ -425,6 +430,7 @@ static int run(recorder_t *s, char **command_line) {
     search_leaks(s);
     is_kept = notes_of_recording(&s->recording, s->path, finished,
                                  processes_why(&s->processes, s->child.pid));
+    if (s->observed) observed_close(s->observed);
     wait_for_children(s);
     list_processes(s, is_kept);
   }
@@ -455,56 +461,54 @@ static void set_monitor_options(recorder_t *s) {
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
 }
 
-/* An audit that can hook none of COMMAND's calls, or few, traces its system calls instead. */
-static traced_t find_traced(const char *command, const recorder_options_t *o) {
-  if (o->coverage) return TRACED_COVERAGE;
-  if (o->mode != RECORD_AUDIT || o->follow) return TRACED_NONE;
-  if (preload_check_is_static(command)) return TRACED_STATIC;
-  return preload_check_is_go(command) ? TRACED_GO : TRACED_NONE;
+/* The child, which has not executed the command yet, is recorded from outside. */
+static bool observe_child(recorder_t *s, observed_t *observed) {
+  problem_t problem;
+  if (!observed_open(observed, s->child.pid, 0, true, &problem))
+    return message_fail("%s", problem.text), false;
+  s->observed = observed;
+  launch_hold(&s->child);
+  return true;
 }
 
-static void note_traced(const char *command, const recorder_options_t *o, traced_t traced) {
-  static const char cost[] = "each is traced, which stops its thread twice, as under strace";
-  if (traced == TRACED_STATIC)
-    message_note("%s is statically linked, so its system calls are recorded: %s", command, cost);
-  else if (traced == TRACED_GO)
-    message_note("%s is a Go program, which makes system calls itself: %s", command, cost);
-  else if (!traced && o->mode & RECORD_AUDIT && preload_check_is_go(command))
-    message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
-                 "of C code; --audit alone, or --coverage, records the others",
-                 command);
+/* Creates the recording of the child, which waits, and runs the command. */
+static int record_child(recorder_t *s, char **command, int policy_fd) {
+  if (!create_recording(s, command[0], policy_fd)) return cancel(s);
+  if (start_coverage(s)) return run(s, command);
+  output_discard(&s->output);
+  recording_release(&s->recording);
+  return cancel(s);
 }
 
-int recorder_run(char **command, const recorder_options_t *o) {
-  char agent[PATH_MAX], refusal[320];
+int recorder_run(char **command, const recorder_options_t *options) {
+  char agent[PATH_MAX], refusal[400];
   int policy_fd = -1;
-  traced_t traced = find_traced(command[0], o);
+  plan_t plan;
+  observed_t observed = {.pidfd = -1};
+  const recorder_options_t *o = &plan.options;
   int agent_fd = launch_find_agent(agent, sizeof agent) ? open(agent, O_RDONLY | O_CLOEXEC) : -1;
   if (agent_fd < 0)
     return fail("libsonde-agent.so", "is missing beside the command; build or install it");
-  if (traced != TRACED_STATIC && !preload_check(command[0], refusal, sizeof refusal))
+  if (!plan_make(&plan, command[0], options, refusal, sizeof refusal))
     return fail(command[0], refusal);
-  note_traced(command[0], o, traced);
   void (*inherited)(int) = signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG */
   if (o->policy && (policy_fd = share_policy(o)) < 0)
     return fail("cannot share the policy:", errno == EFBIG
                                                 ? "the limit on file size is too small (ulimit -f)"
                                                 : strerror(errno));
   (void)signal(SIGXFSZ, inherited); /* for the program */
-  recorder_t s = {.options = o, .agent_fd = agent_fd, .traced = traced};
+  recorder_t s = {.options = o, .agent_fd = agent_fd, .traced = plan.traced};
   set_monitor_options(&s);
-  notes_of_address_space();
+  if (plan.has_agent) notes_of_address_space();
   if (o->jit && !jit_runtimes_set()) return fail("cannot set the environment:", strerror(errno));
-  const launch_tracing_t tracing = {traced != TRACED_NONE, o->mode & RECORD_CALLS};
-  const char *preloaded = traced == TRACED_STATIC ? NULL : agent;
-  if (!launch_fork(&s.child, command, preloaded, tracing))
+  const launch_tracing_t tracing = {plan.traced != TRACED_NONE, o->mode & RECORD_CALLS};
+  if (!launch_fork(&s.child, command, plan.has_agent ? agent : NULL, tracing))
     return fail("cannot fork:", strerror(errno));
   (void)signal(SIGXFSZ, SIG_IGN);
-  if (!create_recording(&s, command[0], policy_fd)) return cancel(&s);
-  if (start_coverage(&s)) return run(&s, command);
-  output_discard(&s.output);
-  recording_release(&s.recording);
-  return cancel(&s);
+  if (plan.is_observed && !observe_child(&s, &observed)) return cancel(&s);
+  int status = record_child(&s, command, policy_fd);
+  observed_close(&observed);
+  return status;
 }
 
 /* ---- a running process -------------------------------------------------------------------- */
@@ -531,7 +535,7 @@ static bool attach(recorder_t *s, problem_t *problem) {
 }
 
 static void observe(recorder_t *s, bool attached) {
-  observed_begin(s->recording.control);
+  observed_begin(s->observed, s->recording.control);
   (void)output_commit(&s->output);
   message_note("recording process %d (%s) %s; Ctrl-C ends the recording", (int)s->child.pid,
                s->observed->name, attached ? "with the agent in it" : "from outside");
@@ -586,7 +590,11 @@ int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
   bool reads_memory = (o->mode & ~ATTACHED_MODES) != 0;
   if (!observed_open(&observed, pid, seconds, reads_memory, &problem))
     return message_fail("%s", problem.text);
-  recorder_t s = {.options = o, .agent_fd = -1, .child = {.pid = pid}, .observed = &observed};
+  recorder_t s = {.options = o,
+                  .agent_fd = -1,
+                  .child = {.pid = pid},
+                  .observed = &observed,
+                  .is_joined = true};
   set_monitor_options(&s);
   observed_take_signals(&s.waiting);
   (void)signal(SIGXFSZ, SIG_IGN);

@@ -2,11 +2,14 @@
  *
  * The recorder: the process of `sonde record`, beside the program.
  *
- *   1. It forks the command; the child waits (launch.c).
+ *   1. It plans how the command is recorded (start/plan.c), and forks it; the child waits
+ *      (start/launch.c).
  *   2. It creates the recording and the buffers shared with the program (recording_file.c). Their
  *      names contain the child's pid.
  *   3. It opens the control socket (control.c) and starts the monitors (monitors.c).
- *   4. The child sets LD_PRELOAD and SONDE_RECORD and executes the command (launch.c).
+ *   4. The child sets LD_PRELOAD and SONDE_RECORD and executes the command (start/launch.c). A
+ *      static program gets no agent. It stops at its first instruction until it is sampled from
+ *      outside.
  *   5. Until the command ends, the recorder serves `sonde ctl` and the children of the program
  *      (follow.c), and updates the recording's header every second.
  *   6. It appends the chunks that are still open (recording_file.c), prints notes (notes.c), and
@@ -34,6 +37,8 @@ typedef struct recorder_options {
   bool force;
   /* RECORD_… bits: the sensors */
   uint32_t mode;
+  /* the user named no sensor: these are the default ones */
+  bool is_default;
   /* the file keeps the newest events within this size; 0: no limit */
   uint64_t limit_bytes;
   /* of RECORD_SAMPLED_BLOCKS */

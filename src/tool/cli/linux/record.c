@@ -140,6 +140,8 @@ static const cli_usage_t usage = {
     .about = "Runs COMMAND and records what it does and from where. The command needs no\n"
              "special build. If no option selects what to record, the defaults are --sample\n"
              "--stall --malloc=" DEFAULT_BLOCKS_TEXT ", which are cheap enough for production.\n"
+             "A static program, such as most Go programs, is recorded from outside, by default\n"
+             "with --sample --wall --stall.\n"
              "The exit status is the command's. It is 125 if recording fails, 126 if the\n"
              "command cannot be run and 127 if it is not found. If the policy is invalid, the\n"
              "exit status is 2 and the command is not run. With -p, the exit status is 0, or\n"
@@ -355,6 +357,7 @@ static bool complete(parsed_t *p) {
   if (!p->malloc_given && !o->mode) {
     if (!p->budget_given) o->budget_permille = DEFAULT_BUDGET_PERCENT * 10;
     o->mode = RECORD_SAMPLES | RECORD_SAMPLED_BLOCKS | RECORD_STALLS;
+    o->is_default = !o->coverage && !p->audit_depth;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
   /* They read stacks of waiting threads from outside, where a traced call hides its caller. */

@@ -39,6 +39,9 @@
 /* While no thread is sampled from outside, and while nothing is sampled. */
 #define OWN_POLL_NS  UINT64_C(100000000)
 #define IDLE_POLL_NS UINT64_C(250000000)
+/* A program that sonde starts is polled after parts of its age first. */
+#define YOUNG_POLL_NS UINT64_C(2000000)
+#define YOUNG_PART    8u
 /* After n ns of CPU time, the monitor pauses for 19 n. */
 #define PAUSE_FACTOR 19u
 #define WRITE_NS     UINT64_C(1000000000)
@@ -110,6 +113,8 @@ struct cpu_time_monitor {
   /* of the process, at the last poll; of its ended threads */
   uint64_t process_ns, ended_ns;
   uint64_t written_at_ns;
+  /* when the program began, under cpu_time_monitor_begin; 0: before */
+  uint64_t begun_ns;
   uint32_t bell, stop;
 };
 
@@ -326,6 +331,13 @@ static uint64_t poll_pause_ns(const cpu_time_monitor_t *m) {
   return pause_ns;
 }
 
+/* PAUSE_NS; less while a program is young, since it starts most of its threads then. */
+static uint64_t young_pause_ns(const cpu_time_monitor_t *m, uint64_t pause_ns) {
+  uint64_t part_ns = m->begun_ns ? (os_monotonic_ns() - m->begun_ns) / YOUNG_PART : pause_ns;
+  if (part_ns < YOUNG_POLL_NS) part_ns = YOUNG_POLL_NS;
+  return part_ns < pause_ns ? part_ns : pause_ns;
+}
+
 /* ---- one poll ----------------------------------------------------------------------------- */
 
 static void update_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
@@ -521,7 +533,7 @@ static void *watch(void *context) {
     poll_threads(m);
     write_all(m);
     uint64_t pause_ns = PAUSE_FACTOR * ((uint64_t)os_thread_cpu_ns(os_tid()) - used_ns);
-    uint64_t least_ns = poll_pause_ns(m);
+    uint64_t least_ns = young_pause_ns(m, poll_pause_ns(m));
     (void)os_futex_wait(&m->bell, 0, pause_ns < least_ns ? least_ns : pause_ns);
   }
   return NULL;
@@ -546,6 +558,15 @@ cpu_time_monitor_t *cpu_time_monitor_new(recording_t *recording) {
   if (m->writer) return m;
   free_monitor(m);
   return NULL;
+}
+
+void cpu_time_monitor_begin(cpu_time_monitor_t *m) {
+  if (!m) return;
+  m->begun_ns = os_monotonic_ns();
+  poll_threads(m);
+  (void)thread_stacks_target(&m->stacks); /* it may end soon, and its images can then not be read */
+  for (size_t i = 0; i < m->count; i++)
+    if (m->threads[i].entry && is_sampling(m)) (void)start_outside(m, &m->threads[i]);
 }
 
 void cpu_time_monitor_run(cpu_time_monitor_t *m) {

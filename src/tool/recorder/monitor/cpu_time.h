@@ -17,6 +17,10 @@ typedef struct cpu_time_monitor cpu_time_monitor_t;
 /* NULL if memory runs out. */
 cpu_time_monitor_t *cpu_time_monitor_new(recording_t *recording);
 
+/* The program of a recording from outside is stopped at its first instruction: it is sampled from
+ * there on. Call it before cpu_time_monitor_run. MONITOR may be NULL. */
+void cpu_time_monitor_begin(cpu_time_monitor_t *monitor);
+
 /* Starts the thread. Without it, cpu_time_monitor_stop reads the clocks once. MONITOR may be NULL.
  */
 void cpu_time_monitor_run(cpu_time_monitor_t *monitor);

@@ -456,18 +456,23 @@ static void free_monitor(wall_monitor_t *m) {
   free(m);
 }
 
-wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns) {
+wall_monitor_t *wall_monitor_new(recording_t *recording, uint64_t interval_ns) {
   wall_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
   m->interval_ns = interval_ns;
   m->from_outside = load_relaxed(&recording->control->from_outside);
-  m->started_ns = m->polled_ns = m->flushed_ns = os_monotonic_ns();
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 2);
   m->stacks = (thread_stacks_t){
       .recording = recording, .writer = m->writer, .pid = (pid_t)recording->header.pid};
-  if (m->writer && monitor_thread_start(&m->thread, watch, m)) return m;
+  if (m->writer) return m;
   free_monitor(m);
   return NULL;
+}
+
+void wall_monitor_run(wall_monitor_t *m) {
+  if (!m) return;
+  m->started_ns = m->polled_ns = m->flushed_ns = os_monotonic_ns();
+  (void)monitor_thread_start(&m->thread, watch, m);
 }
 
 void wall_monitor_stop(wall_monitor_t *m) {

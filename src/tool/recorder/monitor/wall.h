@@ -18,8 +18,11 @@
 
 typedef struct wall_monitor wall_monitor_t;
 
-/* NULL if memory or threads run out. */
-wall_monitor_t *wall_monitor_start(recording_t *recording, uint64_t interval_ns);
+/* NULL if memory runs out. */
+wall_monitor_t *wall_monitor_new(recording_t *recording, uint64_t interval_ns);
+
+/* Starts the thread. MONITOR may be NULL. */
+void wall_monitor_run(wall_monitor_t *monitor);
 
 /* Writes pending samples and the totals, and stops. Call it before recording_finish. MONITOR may be
  * NULL. */

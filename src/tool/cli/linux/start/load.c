@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "recorder/launch.h"
+#include "recorder/start/launch.h"
 
 /* Written once. */
 static const verbs_library_t *loaded;

@@ -15,7 +15,7 @@
 #include "attach/attach.h"
 #include "attach/copy.h"
 #include "base/message.h"
-#include "recorder/launch.h"
+#include "recorder/start/launch.h"
 #include "recorder/monitor/outside/dormant.h"
 
 /* The agent needs a few milliseconds, but may wait for a thread that is in it. */

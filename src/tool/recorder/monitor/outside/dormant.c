@@ -23,7 +23,7 @@
 #include "base/message.h"
 #include "dormant/board.h"
 #include "os/os.h"
-#include "recorder/launch.h"
+#include "recorder/start/launch.h"
 #include "recorder/process_facts.h"
 
 #define WAKE_LIMIT_NS UINT64_C(60000000000)

@@ -143,7 +143,8 @@ uint64_t observed_time_left_ns(const observed_t *o, uint64_t limit_ns) {
   return left_ns < limit_ns ? left_ns : limit_ns;
 }
 
-void observed_begin(shm_control_t *control) {
+void observed_begin(observed_t *o, shm_control_t *control) {
+  o->program = program_of(o->pid);
   store_relaxed(&control->from_outside, 1u);
   store_release(&control->exec_index, 1u);
 }

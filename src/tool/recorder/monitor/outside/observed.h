@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A process that ran before its recording began, and that is recorded from outside
- * (`sonde record -p`): nothing is loaded into it. The recorder is not its parent, so it learns of
- * the end, from a pidfd or /proc, but not of the status.
+ * A process that is recorded from outside: nothing is loaded into it. It ran before its recording
+ * began (`sonde record -p`), or sonde starts it and it cannot load the agent. Unless the recorder
+ * is its parent, it learns of the end, from a pidfd or /proc, but not of the status.
  *
  * All functions are for the recorder's main thread.
  */
@@ -61,7 +61,8 @@ uint64_t observed_time_left_ns(const observed_t *observed, uint64_t limit_ns);
 /* Whether the process has executed another program since the last call. */
 bool observed_has_executed(observed_t *observed);
 
-/* Marks the recording of CONTROL as one from outside, before its monitors start. */
-void observed_begin(shm_control_t *control);
+/* Marks the recording of CONTROL as one from outside, of the program that the process executes now,
+ * before its monitors start. */
+void observed_begin(observed_t *observed, shm_control_t *control);
 
 #endif

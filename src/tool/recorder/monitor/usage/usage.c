@@ -134,6 +134,10 @@ usage_monitor_t *usage_monitor_new(recording_t *recording) {
   return NULL;
 }
 
+void usage_monitor_begin(usage_monitor_t *m) {
+  if (m) poll_once(m, false);
+}
+
 void usage_monitor_run(usage_monitor_t *m) {
   if (m) (void)monitor_thread_start(&m->thread, watch, m);
 }

@@ -18,6 +18,10 @@ typedef struct usage_monitor usage_monitor_t;
 /* NULL if memory runs out. */
 usage_monitor_t *usage_monitor_new(recording_t *recording);
 
+/* Reads the program and the first values of a process that is stopped. Call it before
+ * usage_monitor_run. MONITOR may be NULL. */
+void usage_monitor_begin(usage_monitor_t *monitor);
+
 /* Starts the thread. Without it, usage_monitor_stop reads once. MONITOR may be NULL. */
 void usage_monitor_run(usage_monitor_t *monitor);
 

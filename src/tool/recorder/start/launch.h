@@ -4,8 +4,8 @@
  * because the recording contains the child's pid. The child executes the command when it receives
  * the settings.
  */
-#ifndef SONDE_RECORDER_LAUNCH_H
-#define SONDE_RECORDER_LAUNCH_H
+#ifndef SONDE_RECORDER_START_LAUNCH_H
+#define SONDE_RECORDER_START_LAUNCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +19,8 @@ typedef struct launch {
   int start_fd;
   /* from the child: errno of a failed exec */
   int error_fd;
+  /* the calling thread traces the child; after launch_start, the child is stopped */
+  bool is_held;
 } launch_t;
 
 /* What is traced from outside by ptrace(2), which Yama allows only to those that the program names
@@ -41,6 +43,13 @@ bool launch_find_verbs(char *out, size_t size);
 
 /* Forks the child, which preloads AGENT; NULL: nothing. False with errno. */
 bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tracing_t tracing);
+
+/* Before launch_start: the child is to stop at the first instruction of the command until
+ * launch_release. If the system does not allow that, the child runs on. */
+void launch_hold(launch_t *launch);
+
+/* Lets the child run, if it is held. Call it from the thread that called launch_hold. */
+void launch_release(launch_t *launch);
 
 /* Sends SETTINGS (recording_settings), which makes the child execute the command. Returns 0, or
  * errno of the failed exec. */

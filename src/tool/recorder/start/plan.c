@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "recorder/start/plan.h"
+
+#include <stdio.h>
+
+#include "base/message.h"
+#include "recorder/defaults.h"
+#include "recorder/preload_check.h"
+
+/* The sensors that need the agent. */
+#define AGENT_MODES (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_CALLS | RECORD_AUDIT)
+
+/* An audit that can hook none of COMMAND's calls, or few, traces its system calls instead. */
+static traced_t find_traced(const char *command, bool is_static, const recorder_options_t *o) {
+  if (o->coverage) return TRACED_COVERAGE;
+  if (o->mode != RECORD_AUDIT || o->follow) return TRACED_NONE;
+  if (is_static) return TRACED_STATIC;
+  return preload_check_is_go(command) ? TRACED_GO : TRACED_NONE;
+}
+
+static void note_traced(const char *command, const plan_t *plan) {
+  static const char cost[] = "each is traced, which stops its thread twice, as under strace";
+  if (plan->traced == TRACED_STATIC)
+    message_note("%s is statically linked, so its system calls are recorded: %s", command, cost);
+  else if (plan->traced == TRACED_GO)
+    message_note("%s is a Go program, which makes system calls itself: %s", command, cost);
+  else if (!plan->traced && plan->options.mode & RECORD_AUDIT && preload_check_is_go(command))
+    message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
+                 "of C code; --audit alone, or --coverage, records the others",
+                 command);
+}
+
+/* The option of a sensor that needs the agent; NULL: there is none. */
+static const char *agent_option(const recorder_options_t *o) {
+  if (o->coverage) return "--coverage";
+  if (o->leaks) return "--leaks";
+  if (o->mode & (RECORD_ANY_BLOCKS | RECORD_MAPPINGS)) return "--malloc";
+  if (o->mode & RECORD_CALLS) return "--trace";
+  return o->mode & RECORD_AUDIT ? "--audit" : NULL;
+}
+
+/* False with REFUSAL: a sensor needs the agent. */
+static bool plan_outside(plan_t *plan, const char *command, char *refusal, size_t size) {
+  recorder_options_t *o = &plan->options;
+  plan->is_observed = true;
+  if (o->is_default) {
+    o->mode = RECORD_SAMPLES | RECORD_STALLS;
+    o->wall_hz = DEFAULT_SAMPLE_HZ;
+  }
+  const char *option = agent_option(o);
+  if (option) {
+    const char *remedy = preload_check_is_go(command) ? "" : "link it dynamically, or ";
+    snprintf(refusal, size,
+             "is statically linked, so no library can be preloaded, which %s needs; %sleave out "
+             "%s: --sample, --wall, --stall and --cpu work from outside, and --audit without other "
+             "sensors traces system calls",
+             option, remedy, option);
+    return false;
+  }
+  message_note("%s is statically linked, so sonde records it from outside: %sno allocations and no "
+               "stack of a crash",
+               command, o->is_default ? "CPU time, waits and stalls, but " : "");
+  return true;
+}
+
+bool plan_make(plan_t *plan, const char *command, const recorder_options_t *options, char *refusal,
+               size_t size) {
+  bool is_static = preload_check_is_static(command);
+  *plan = (plan_t){.options = *options, .traced = find_traced(command, is_static, options)};
+  plan->has_agent = !is_static;
+  if (plan->has_agent && !preload_check(command, refusal, size)) return false;
+  if (is_static && plan->traced != TRACED_STATIC) return plan_outside(plan, command, refusal, size);
+  note_traced(command, plan);
+  return true;
+}

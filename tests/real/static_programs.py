@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""sonde record of a command that cannot load the agent, since it is statically linked: it is recorded from outside
+from its first instruction, and neither it nor its caller sees a difference. The oracles are the program's own clock,
+and a run without sonde."""
+import os
+import re
+import signal
+import subprocess
+
+from helpers import (
+    SONDE, TIMEOUT_SECONDS, child_of, compile_c, fresh, record, report, run_cases, skip, sonde, start_record, try_sonde, until,
+    until_asleep)
+from shared.serving import REFUSES
+
+SOURCE = """
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double used(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return t.tv_sec + t.tv_nsec / 1e9;
+}
+static void spins(double seconds) {
+  for (double end = used() + seconds; used() < end;)
+    for (volatile int i = 0; i < 10000; i++) {}
+}
+__attribute__((constructor)) static void begins(void) { if (getenv("BEGINS")) spins(0.04); }
+static void goes_on(void) { spins(0.2); }
+static void *burns(void *unused) { spins(0.3); return unused; }
+
+int main(int argc, char **argv) {
+  const char *what = argc > 1 ? argv[1] : "";
+  pthread_t thread;
+  if (!strcmp(what, "works")) goes_on();
+  if (!strcmp(what, "threads")) {
+    pthread_create(&thread, NULL, burns, NULL);
+    pthread_join(thread, NULL);
+  }
+  if (!strcmp(what, "waits")) sleep(600);
+  if (!strcmp(what, "aborts")) abort();
+  if (!strcmp(what, "killed")) raise(SIGKILL);
+  if (!strcmp(what, "executes")) execvp(argv[2], argv + 2);
+  if (!strcmp(what, "starts")) {
+    if (!fork()) execvp(argv[2], argv + 2);
+    wait(NULL);
+  }
+  return argc > 2 ? 0 : 7;
+}
+"""
+
+
+def _functions(told):
+    return {f["function"]: f["total"] for f in told["sample"]["functions"]}
+
+
+def _run(*words, options=(), **how):
+    path, done = record([STATIC, *words], *options, text=True, **how)
+    return path, done, report(path, "--top", 1000)
+
+
+def the_start_is_recorded_too():
+    """What runs first, before main, takes a fifth of the CPU time of what follows."""
+    _, done, told = _run("works", options=["--sample=500"], env=dict(os.environ, BEGINS="1"))
+    assert done.returncode == 7, done
+    sampled = _functions(told)
+    print(sampled, told["sample"]["cpu_time"])
+    assert 0.1 < sampled.get("begins", 0) / sampled["goes_on"] < 0.4, sampled
+    assert told["exe"] == STATIC and told["from_outside"], told
+
+
+def short_programs_have_a_name():
+    for _ in range(20):
+        _, done, told = _run()
+        assert done.returncode == 7 and os.waitstatus_to_exitcode(told["wait_status"]) == 7, (done, told["wait_status"])
+        assert told["exe"] == STATIC and told["arguments"] == [STATIC], told
+
+
+def threads_and_waits_are_recorded():
+    _, done, told = _run("threads")
+    assert "CPU time, waits and stalls, but no allocations" in done.stderr, done.stderr
+    assert "burns" in _functions(told), _functions(told)
+    waits = {(p.get("syscall"), f.get("function")) for p in told["wall"]["stacks"] if p["where"] == "blocked"
+             for f in p.get("frames", [])}
+    assert ("futex", "main") in waits, waits
+
+
+def the_end_is_the_commands_own():
+    assert _run("aborts")[1].returncode == -signal.SIGABRT
+    assert _run("killed")[1].returncode == -signal.SIGKILL
+    path, recorder = start_record([STATIC, "waits"], stderr=subprocess.PIPE, text=True)
+    with recorder:
+        until(lambda: os.path.exists(path) and os.path.getsize(path) > 4096, "it is recorded")
+        recorder.send_signal(signal.SIGTERM)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+    assert recorder.returncode == -signal.SIGTERM, (recorder.returncode, said)
+    assert report(path)["wait_status"] == signal.SIGTERM
+
+
+def a_crash_is_named_without_a_promise():
+    path, done, _ = _run("aborts")
+    assert f"signal {int(signal.SIGABRT)} " in done.stderr and "'sonde why CORE'" in done.stderr, done.stderr
+    assert "report" not in [line for line in done.stderr.splitlines() if "crashed" in line][0], done.stderr
+    assert "SIGABRT" in sonde("why", path)
+
+
+def the_program_sees_nothing():
+    script = "env | sort; ls -l /proc/self/fd | wc -l; grep -E 'Sig(Blk|Ign|Cgt)|TracerPid' /proc/self/status; ulimit -n"
+    plain = subprocess.run([STATIC, "executes", "sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert _run("executes", "sh", "-c", script)[1].stdout == plain, plain
+    assert record([STATIC, "executes", "cat"], text=True, input="in\n")[1].stdout == "in\n"
+
+
+def a_request_ends_the_recording_and_not_the_program():
+    path, recorder = start_record([STATIC, "waits"], stderr=subprocess.PIPE, text=True)
+    with recorder:
+        until(lambda: os.path.exists(path) and os.path.getsize(path) > 4096, "it is recorded")
+        program = child_of(recorder.pid)
+        until_asleep(program)
+        assert try_sonde("ctl", program, "stop").returncode == 0
+        assert recorder.poll() is None
+        os.kill(program, signal.SIGKILL)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+    assert recorder.returncode == -signal.SIGKILL and "a request stopped it" in said, (recorder.returncode, said)
+
+
+def sensors_that_need_the_agent_are_refused():
+    for options, needs in (["--malloc"], "--malloc"), (["--malloc=live", "--sample"], "--malloc"), (["--leaks"], "--leaks"), \
+            (["--trace"], "--trace"), (["--audit", "--sample"], "--audit"), (["--coverage"], "--coverage"):
+        path, done = record([STATIC], *options, text=True)
+        assert done.returncode == 125 and done.stderr.count("\n") == 1 and not os.path.exists(path), (options, done)
+        assert f"no library can be preloaded, which {needs} needs; link it dynamically, or leave out {needs}" in done.stderr
+        assert "--audit without other sensors" in done.stderr, done.stderr
+
+
+def where_tracing_is_refused_the_program_is_recorded():
+    """It is not stopped at its first instruction then. To read its memory needs no ptrace call."""
+    refuses = compile_c(REFUSES, "-w", "-DCALL=SYS_ptrace", "-DERROR=EPERM")
+    path = fresh()
+    words = [refuses, SONDE, "record", "--sample=200", "-o", path, "--", STATIC, "works"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    assert done.returncode == 7, done
+    assert "goes_on" in _functions(report(path)), report(path)["sample"]
+
+
+def other_programs_and_children_are_recorded():
+    _, done, told = _run("executes", STATIC, "works")
+    assert done.returncode == 7 and told["programs"] == 2 and "goes_on" in _functions(told), (done, told["programs"])
+    path, done, _ = _run("starts", STATIC, "works", options=["--follow"])
+    assert done.returncode == 0, done
+    rows = report(path, "processes")["processes"]["list"]
+    assert len(rows) == 2 and all("file" in row for row in rows), rows
+    child = re.sub(r"\.sonde$", f".{rows[1]['pid']}.sonde", path)
+    assert "goes_on" in _functions(report(child)), report(child)["sample"]
+
+
+def a_command_that_cannot_run_is_refused(folder):
+    path = folder / "static"
+    path.write_bytes(open(STATIC, "rb").read())
+    _, done = record([path], text=True)
+    assert done.returncode == 126 and "Permission denied" in done.stderr, done
+
+
+if __name__ == "__main__":
+    try:
+        STATIC = compile_c(SOURCE, "-O1", "-g", "-static", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls")
+    except AssertionError:
+        skip("no static C library")
+    run_cases(globals())
