@@ -85,6 +85,19 @@ def the_time_of_each_thread_is_where_it_was():
     assert "burns" in names and not names & {"waits_in_read", "waits_in_poll", "waits_for_lock"}, names
 
 
+def traced_calls_hide_no_caller():
+    """The frame of a trampoline needs a register that a thread in a system call does not show."""
+    for pattern in "lib*:*", "!*":
+        told, _, _ = record_wall(PROGRAM, "1", options=("--wall", f"--trace={pattern}"))
+        places = [p for p in told["wall"]["stacks"] if p["where"] == "blocked" and "stack" in p]
+        complete = sum(p["samples"] for p in places if p.get("complete"))
+        everything = sum(p["samples"] for p in places)
+        print(f"{pattern}: {complete} of {everything} complete")
+        assert complete > 0.97 * everything, (pattern, complete, everything)
+        seen = {(function, p.get("syscall")) for p in places for function in functions_of(p)}
+        assert {(FUNCTIONS[name], call) for name, call in CALLS.items()} <= seen, seen
+
+
 def no_call_ends_early():
     for options in ["--wall=500"], ["--wall", "--sample=1000"]:
         _, said, _ = record_wall(PROGRAM, "2", options=options)

@@ -41,6 +41,8 @@ bool call_stack_init(void) {
   return true;
 }
 
+uint64_t call_stack_states(void) { return (uint64_t)(uintptr_t)&all; }
+
 static void *alloc_block(void) {
   uint64_t at = add_relaxed(&arena_used, BLOCK_BYTES);
   if (!arena || at + BLOCK_BYTES > CALLS_BYTES) return NULL;

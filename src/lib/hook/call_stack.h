@@ -53,6 +53,10 @@ bool call_stack_init(void);
  * memory; then the call is counted as missed. */
 call_stack_t *call_stack_enter(uint64_t sp);
 
+/* The address of the pointer to the first state, from which another process can read the calls in
+ * progress. */
+uint64_t call_stack_states(void);
+
 /* True if a call may be in progress in a thread: its frame is below a frame of the program. Waits
  * up to PATIENCE_NS for a thread that begins or ends a call. No trampoline has handlers any more.
  * Not in a handler. */

@@ -13,6 +13,7 @@
  */
 #include "arch/trampoline.h"
 #include "base/text.h"
+#include "hook/call_stack.h"
 #include "record/header.h"
 #include "record/live_table.h"
 #include "record/writer.h"
@@ -125,6 +126,7 @@ int writer_attach(const settings_t *s) {
   if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
   control->trampoline_pc = trampoline_address(TRAMPOLINE_RETURN);
+  control->call_states = call_stack_states();
   g->control = control;
   writer_global = g;
   return 0;

@@ -132,6 +132,7 @@ typedef struct shm_control {
    * them and sets their magic to SLOT_DRAINED. */
   uint32_t handed_over;
   uint64_t trampoline_pc;        /* the return address in frames of trampolines */
+  uint64_t call_states;          /* call_stack_states (hook/call_stack.h) */
   uint8_t slot_class[SHM_PAGES]; /* class + 1 of the slot that starts at the page, or 0 */
   shm_loops_t stall;
   shm_audit_t audit;

@@ -159,6 +159,9 @@ struct target {
   /* stacks continue with the callers of an async function, as SONDE_ASYNC_FOLLOW; set it before the
    * first capture */
   bool follows_async;
+  /* where functions return to that an agent's trampolines called, and the address of its
+   * call_stack_states (hook/call_stack.h); 0: there is no agent. May be set before any capture. */
+  uint64_t trampoline_pc, call_states;
   /* found by the first capture that merges its frames; NULL: none */
   struct interpreter *interpreter;
   bool interpreter_tried;

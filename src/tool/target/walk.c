@@ -3,13 +3,15 @@
  * Walks one stack. A frame is left by its unwind rule. Code without rules (generated at run time,
  * or built without them) is left as its instructions show, by its frame pointer or by a scan for
  * return addresses, which marks the next frame as guessed. An innermost pc that is not in code
- * is left by the return address that the call pushed. A walk that ends early has a reason.
+ * is left by the return address that the call pushed. The frame of a trampoline is left by the list
+ * of calls in progress, if the frame register is unknown. A walk that ends early has a reason.
  */
 #include "target/walk.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "hook/call_stack.h"
 #include "target/packed/unpack.h"
 #include "unwind/infer/infer.h"
 
@@ -71,6 +73,45 @@ static bool prove(target_t *target, regs_t *regs, bool exact) {
                                       stack->end) == FP_INFERENCE_FOUND;
 }
 
+/* ---- trampolines -------------------------------------------------------------------------- */
+
+/* Limits of lists that the program may have damaged. */
+#define STATES_MAX 100000
+#define CALLS_MAX  1000000
+
+/* The newest call of STATE that leaves SP behind; 0: there is none. The newer, the deeper. */
+static uint64_t call_of_state(target_t *target, const call_stack_t *state, uint64_t sp) {
+  call_t call;
+  uint64_t at = (uint64_t)(uintptr_t)state->live;
+  for (int i = 0; i < CALLS_MAX && target->memory->read(target->memory, at, &call, sizeof call);
+       i++) {
+    if (call.sp == sp) return at;
+    if (call.sp > sp) break;
+    at = (uint64_t)(uintptr_t)call.outer;
+  }
+  return 0;
+}
+
+/* In the frame of a trampoline, the frame register points to the call (hook/trampoline.h). A thread
+ * in a system call does not show it, and the functions that were called may not have saved it. */
+static void find_call(target_t *target, regs_t *regs) {
+  uint64_t at = 0, sp = regs->r[machine_sp(target->machine)];
+  call_stack_t state;
+  if (target->machine != MACHINE_HERE || !target->trampoline_pc ||
+      regs->pc != target->trampoline_pc || regs_has(regs, machine_fp(target->machine)) ||
+      !target->memory->read(target->memory, target->call_states, &at, sizeof at))
+    return;
+  for (int i = 0; i < STATES_MAX && at; i++) {
+    if (!target->memory->read(target->memory, at, &state, sizeof state)) return;
+    uint64_t call = sp - state.low < state.high - state.low ? call_of_state(target, &state, sp) : 0;
+    if (call) {
+      regs_set(regs, machine_fp(target->machine), call);
+      return;
+    }
+    at = (uint64_t)(uintptr_t)state.next;
+  }
+}
+
 /* ---- Swift's async functions (capture/async.c explains their frames) ----------------------- */
 
 /* The context of the frame that was left from BEFORE to AFTER; 0: the frame is not an async one. */
@@ -116,6 +157,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       return;
     }
     guessed = false;
+    if (!exact) find_call(target, &regs);
     regs_t before = regs;
     unwind_step_t step = step_by_rule(target, &regs, exact);
     if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {

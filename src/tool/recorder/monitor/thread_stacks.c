@@ -18,6 +18,14 @@ void thread_stacks_close(thread_stacks_t *s) {
   s->target = NULL;
 }
 
+/* The program may have loaded the agent since the target was opened. */
+static target_t *with_trampolines(const thread_stacks_t *s) {
+  const shm_control_t *control = s->recording->control;
+  s->target->trampoline_pc = load_relaxed(&control->trampoline_pc);
+  s->target->call_states = load_relaxed(&control->call_states);
+  return s->target;
+}
+
 target_t *thread_stacks_target(thread_stacks_t *s) {
   uint64_t stale_ns = STALE_NS << load_relaxed(&s->recording->control->pace);
   if (os_monotonic_ns() - s->opened_ns > stale_ns) thread_stacks_close(s);
@@ -31,15 +39,16 @@ target_t *thread_stacks_threads(thread_stacks_t *s) {
   s->exec_index = exec_index;
   if (s->target) {
     target_forget_threads(s->target);
-    return s->target;
+    return with_trampolines(s);
   }
   s->opened_ns = os_monotonic_ns();
   s->target = target_open_process(s->pid, &problem);
-  if (!s->target)
+  if (!s->target) {
     s->denied++;
-  else
-    s->target->follows_async = s->recording->control->follows_async;
-  return s->target;
+    return NULL;
+  }
+  s->target->follows_async = s->recording->control->follows_async;
+  return with_trampolines(s);
 }
 
 static thread_t *find(target_t *t, pid_t tid) {
