@@ -67,6 +67,15 @@ static void note_moves(const shm_control_t *c) {
                    c->code_unmoved[i] == 1 ? " is" : "s are", move_fault_texts[i]);
 }
 
+/* A single glob selects imported functions, and may be meant for those of the program. */
+static void note_no_match(const char *pattern) {
+  bool is_import = strpbrk(pattern, "*?") && !strpbrk(pattern, "!,:[");
+  message_note("no traceable function or method matches '%s'; %s%s%s", pattern,
+               is_import ? "functions of the program itself: --trace='!"
+                         : "see 'sonde help record'",
+               is_import ? pattern : "", is_import ? "'" : "");
+}
+
 void notes_of_trace(const shm_control_t *c) {
   note_patches(c);
   note_moves(c);
@@ -75,8 +84,7 @@ void notes_of_trace(const shm_control_t *c) {
     message_note("no imported function is traced: %s", c->imports_refused);
   else if (!c->imports_timed && !c->imports_called && !c->code_patched && !c->code_moved &&
            !c->methods_timed)
-    message_note("no traceable function or method matches '%s'; see 'sonde help record'",
-                 c->trace_given);
+    note_no_match(c->trace_given);
   if (c->imports_left)
     message_note(c->imports_left == 1
                      ? "%u function with an unusual calling convention is not traced"

@@ -8,8 +8,8 @@
 
 #include "sensor/audit/policy.h"
 
-/* They do not follow the psABI's calling convention, are called by the compiler's rules, or belong
- * to sonde. */
+/* They do not follow the psABI's calling convention, are called by the compiler's rules or by the
+ * kernel, or belong to sonde. */
 static const char *const never[] = {
     "__tls_get_addr",
     "___tls_get_addr",
@@ -21,6 +21,7 @@ static const char *const never[] = {
     "__cyg_profile_func_*",
     "__*_personality_v0",
     "rust_eh_personality",
+    "_start",
     "__libc_start_main",
     "__libc_csu_*",
     "_dl_runtime_resolve*",

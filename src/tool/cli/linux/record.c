@@ -151,11 +151,11 @@ static const cli_usage_t usage = {
         {"sonde record -- python3 script.py", "records to python3.PID.sonde"},
         {"sonde record -o run.sonde -- ls", "records to run.sonde"},
         {"sonde record --wall -- ./server", "shows where threads spend their time, waits included"},
+        {"sonde record --trace='!*' -- ./program",
+         "records every call of the program's own functions, without a rebuild"},
         {"sonde record --trace -- ./program", "records every call in an instrumented program"},
         {"sonde record --trace='libz*:*' -- python3 script.py",
          "records every call to libz's functions, besides instrumented calls"},
-        {"sonde record --trace='sqlite3!*' -- sqlite3 test.db .dump",
-         "records every call of the program's own functions"},
         {"sonde record --leaks -- ./batch", "finds what is leaked when the program exits"},
         {"sonde record -p 1234 --malloc --seconds 30", "records what process 1234 allocates"}}};
 

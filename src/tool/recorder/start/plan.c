@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/start/plan.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "base/message.h"
 #include "recorder/defaults.h"
 #include "recorder/preload_check.h"
+#include "recorder/start/hooks.h"
 
 /* The sensors that need the agent. */
 #define AGENT_MODES (RECORD_ANY_BLOCKS | RECORD_MAPPINGS | RECORD_CALLS | RECORD_AUDIT)
@@ -28,6 +30,13 @@ static void note_traced(const char *command, const plan_t *plan) {
     message_note("%s is a Go program, which makes system calls itself: the audit sees only calls "
                  "of C code; --audit alone, or --coverage, records the others",
                  command);
+}
+
+/* --trace without a pattern records nothing of most programs. */
+static void note_unprepared(const char *command, const recorder_options_t *o) {
+  char path[PATH_MAX];
+  if (o->mode & RECORD_CALLS && !o->trace_given && preload_find(command, path, sizeof path))
+    hooks_note(command, path);
 }
 
 /* The option of a sensor that needs the agent; NULL: there is none. */
@@ -71,5 +80,6 @@ bool plan_make(plan_t *plan, const char *command, const recorder_options_t *opti
   if (plan->has_agent && !preload_check(command, refusal, size)) return false;
   if (is_static && plan->traced != TRACED_STATIC) return plan_outside(plan, command, refusal, size);
   note_traced(command, plan);
+  note_unprepared(command, options);
   return true;
 }
