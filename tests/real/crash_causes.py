@@ -19,6 +19,10 @@ CAUSES = {
                               r"make_block allocated and drop_block freed"),
     "inside": ("invalid_free", r"the freed pointer 0x\w+ is 16 bytes into a live 480-byte block that make_block"),
     "behind": ("overflow", r"address = 0x\w+ is 84 bytes behind the end of a live 1048476-byte block that make_block"),
+    "over": ("heap_corruption", r"free\(\): invalid next size .* is a live 2000-byte block that make_row allocated, and "
+                                r"what is behind its end is overwritten$"),
+    "into": ("heap_corruption", r"the freed pointer 0x\w+ is a live 2000-byte block that make_block allocated, and what "
+                                r"is in front of it is overwritten, at the end of a live 2000-byte block that make_row"),
     "stack": ("stack_overflow", r"SIGSEGV: stack overflow at .* below the stack of the thread"),
     "thread": ("stack_overflow", r"SIGSEGV: stack overflow at .* below the stack of the thread"),
     "unloaded": ("unloaded_library", r"address = 0x\w+ is in plugin.so, which was unloaded [\d.]+ \S+ earlier"),
@@ -54,6 +58,15 @@ def pointers_are_in_json():
     assert "drop_block" in names[1] and "drop_elsewhere" in names[1], names
     assert block["allocated_ns"] < block["freed_ns"] < crash["time_ns"], block
     assert block["freed_tid"] != crash["threads"][0]["tid"], block
+
+
+def damage_is_in_json():
+    for how, damage in ("over", "behind"), ("into", "before"):
+        freed = _crash(FAULTS, how)[0]["pointers"][0]
+        assert freed["name"] == "freed" and freed["damage"] == damage, freed
+        names = [f.get("function") for f in freed["below" if how == "into" else "block"]["allocated_by"]]
+        assert "make_row" in names, names
+        assert ("below" in freed) == (how == "into"), freed
 
 
 def the_text_has_the_same(folder):

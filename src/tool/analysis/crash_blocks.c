@@ -18,6 +18,7 @@ enum { SIGNAL_ABORT = 6, SIGNAL_BUS = 7, SIGNAL_SEGV = 11, CODE_KERNEL = 0x80 };
 typedef struct search {
   crash_block_t inside, behind, mapping;
   crash_block_t before; /* freed, where INSIDE is now */
+  crash_block_t above;  /* the next one */
 } search_t;
 
 /* The call of free that did not return. */
@@ -70,6 +71,8 @@ static void on_allocated(context_t *x, const crash_block_t *block) {
   for (uint32_t i = 0; i < x->out->count; i++) {
     uint64_t value = x->out->items[i].value;
     search_t *s = &x->searches[i];
+    if (value < block->start && (!is_live(&s->above) || block->start <= s->above.start))
+      s->above = *block;
     if (value < block->start) continue;
     uint64_t offset = value - block->start;
     if (offset < block->size || offset == 0) {
@@ -97,6 +100,7 @@ static void on_freed(context_t *x, const record_event_t *e) {
   for (uint32_t i = 0; i < x->out->count; i++) {
     mark_freed(&x->searches[i].inside, e, address);
     mark_freed(&x->searches[i].behind, e, address);
+    mark_freed(&x->searches[i].above, e, address);
   }
 }
 
@@ -230,6 +234,49 @@ static void find_place(const context_t *x, const search_t *s, crash_pointer_t *p
   if (p->image) p->offset = v - p->image->start;
 }
 
+/* ---- damage of glibc's heap ---------------------------------------------------------------- */
+
+/* Whether block NEXT follows block B in glibc's heap. A chunk has the size in front of the block,
+ * a multiple of 16 and at least 32; it may be 16 larger, since that cannot be a chunk (malloc.c,
+ * "Chunk representation"). */
+static bool is_next(const crash_block_t *b, const crash_block_t *next) {
+  enum { SIZE_BYTES = 8, ALIGNMENT = 16, LEAST = 32 };
+  uint64_t chunk = (b->size + SIZE_BYTES + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+  if (chunk < LEAST) chunk = LEAST;
+  return is_live(b) && is_live(next) &&
+         (next->start == b->start + chunk || next->start == b->start + chunk + ALIGNMENT);
+}
+
+/* What MESSAGE says of a live block that is freed (malloc.c, _int_free and its callers). "(out)" is
+ * about the block's own size, unless the heap ends behind the block. */
+static crash_damage_t damage_of(const char *message, bool is_last) {
+  static const struct {
+    const char *start;
+    crash_damage_t damage;
+  } messages[] = {{"free(): invalid pointer", CRASH_DAMAGE_BEFORE},
+                  {"free(): invalid size", CRASH_DAMAGE_BEFORE},
+                  {"munmap_chunk(): invalid pointer", CRASH_DAMAGE_BEFORE},
+                  {"realloc(): invalid pointer", CRASH_DAMAGE_BEFORE},
+                  {"realloc(): invalid old size", CRASH_DAMAGE_BEFORE},
+                  {"double free or corruption (out)", CRASH_DAMAGE_BEFORE},
+                  {"double free or corruption (!prev)", CRASH_DAMAGE_BEHIND},
+                  {"free(): invalid next size", CRASH_DAMAGE_BEHIND},
+                  {"realloc(): invalid next size", CRASH_DAMAGE_BEHIND}};
+  for (size_t i = 0; message && i < sizeof messages / sizeof *messages; i++) {
+    if (strncmp(message, messages[i].start, strlen(messages[i].start)) != 0) continue;
+    return is_last && strstr(message, "(out)") ? CRASH_DAMAGE_NONE : messages[i].damage;
+  }
+  return CRASH_DAMAGE_NONE;
+}
+
+static void find_damage(const context_t *x, const search_t *s, crash_pointer_t *p) {
+  if (strcmp(p->name, "freed") != 0 || p->place != CRASH_PLACE_LIVE || p->offset) return;
+  p->damage = damage_of(x->crash->message, !is_next(&p->block, &s->above));
+  if (p->damage == CRASH_DAMAGE_BEFORE && is_next(&s->behind, &p->block)) p->below = s->behind;
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
 const crash_pointer_t *crash_pointer_named(const crash_pointers_t *pointers, const char *name) {
   for (uint32_t i = 0; i < pointers->count; i++)
     if (!strcmp(pointers->items[i].name, name)) return &pointers->items[i];
@@ -295,6 +342,8 @@ int crash_pointers_find(reader_t *reader, const crash_t *c, crash_pointers_t *ou
   if (!pass(&x, follow)) return SONDE_ENOMEM;
   for (uint32_t i = 0; i < out->count; i++)
     find_place(&x, &x.searches[i], &out->items[i]);
+  for (uint32_t i = 0; i < out->count; i++)
+    find_damage(&x, &x.searches[i], &out->items[i]);
   for (uint32_t i = 0; i < out->count; i++)
     out->items[i].is_telling = is_telling(&x, &out->items[i]);
   return 0;

@@ -26,6 +26,13 @@ typedef enum crash_place {
   CRASH_PLACE_NOT_CANONICAL, /* no address of user memory */
 } crash_place_t;
 
+/* Which data of the allocator beside a live block are overwritten, by glibc's message. */
+typedef enum crash_damage {
+  CRASH_DAMAGE_NONE, /* or not known */
+  CRASH_DAMAGE_BEFORE,
+  CRASH_DAMAGE_BEHIND,
+} crash_damage_t;
+
 enum { CRASH_NULL_BYTES = 65536, CRASH_POINTERS = CRASH_REGISTERS + 2 };
 
 typedef struct crash_block {
@@ -43,8 +50,11 @@ typedef struct crash_pointer {
   bool is_telling; /* the place explains the crash, or may explain it */
   /* from the start of the block, image or mapping; BEHIND: from the end; GUARD: below the stack */
   uint64_t offset;
-  crash_block_t block;  /* of LIVE, FREED, BEHIND; of UNMAPPED, a mapping */
-  crash_block_t before; /* of LIVE: the block that was freed there before; start 0: none */
+  crash_block_t block;   /* of LIVE, FREED, BEHIND; of UNMAPPED, a mapping */
+  crash_block_t before;  /* of LIVE: the block that was freed there before; start 0: none */
+  crash_damage_t damage; /* of "freed", if LIVE at offset 0 */
+  crash_block_t
+      below; /* of DAMAGE_BEFORE: the live block that ends there; start 0: none is known */
   const record_image_t *image;
 } crash_pointer_t;
 

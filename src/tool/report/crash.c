@@ -66,11 +66,12 @@ static const struct {
                 {"*** stack smashing", CRASH_SMASHED_STACK}};
 
 /* "free(): invalid pointer" of a block that was freed before is a double free; so is "double free
- * or corruption" only if the log says so. */
+ * or corruption" only if the log says so. If the block is live, its surroundings are damaged. */
 static crash_kind_t kind_of_free(crash_kind_t kind, const crash_pointers_t *pointers) {
   const crash_pointer_t *freed = crash_pointer_named(pointers, "freed");
   if (!freed) return kind;
   if (freed->place == CRASH_PLACE_FREED && !freed->offset) return CRASH_DOUBLE_FREE;
+  if (freed->damage) return CRASH_CORRUPTION;
   if (kind == CRASH_DOUBLE_FREE && freed->place == CRASH_PLACE_LIVE)
     return freed->offset ? CRASH_INVALID_FREE : CRASH_CORRUPTION;
   return kind;
@@ -213,6 +214,11 @@ char *report_crash_pointer(const report_t *r, const crash_t *c, const crash_poin
   else
     add(out, "%s = 0x%" PRIx64, p->name, p->value);
   add_place(r, c, p, out);
+  if (p->damage == CRASH_DAMAGE_BEHIND) add(out, ", and what is behind its end is overwritten");
+  if (p->damage == CRASH_DAMAGE_BEFORE) add(out, ", and what is in front of it is overwritten");
+  if (!p->below.start) return out;
+  add(out, ", at the end of ");
+  add_block(r, &p->below, "live ", out);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,22 @@ static void double_free(void) {
 
 static void free_inside(void) { drop_block((char *)make_block(480) + 16); }
 
+__attribute__((noinline)) static char *make_row(size_t size) {
+  char *row = malloc(size);
+  memset(row, 0x22, size);
+  return row;
+}
+
+/* Too large for the caches of the allocator, and beside each other. The end of the first is written
+ * over what the allocator keeps in front of the second. */
+static void write_over_end(bool frees_first) {
+  enum { SIZE = 2000, TOO_MUCH = 24 };
+  char *row = make_row(SIZE), *block = make_block(SIZE), *volatile last = make_block(SIZE);
+  memset(row, 0x11, SIZE + TOO_MUCH);
+  drop_block(frees_first ? row : block);
+  drop_block(last);
+}
+
 /* The memory of a large block ends at the end of a page; a page without access follows, where
  * another block has begun. */
 static void write_behind(void) {
@@ -143,6 +160,8 @@ int main(int count, char **words) {
   if (!strcmp(how, "double")) double_free();
   if (!strcmp(how, "inside")) free_inside();
   if (!strcmp(how, "behind")) write_behind();
+  if (!strcmp(how, "over")) write_over_end(true);
+  if (!strcmp(how, "into")) write_over_end(false);
   if (!strcmp(how, "stack")) printf("%d\n", overflow(1));
   if (!strcmp(how, "thread")) overflow_in_thread();
   if (!strcmp(how, "unloaded")) call_unloaded();

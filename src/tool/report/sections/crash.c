@@ -127,6 +127,14 @@ static void add_block_json(const report_t *r, const crash_block_t *b, json_objec
   json_add(o, "freed_by", report_frames_json(r, b->freed_stack, NULL));
 }
 
+static void add_named_block(const report_t *r, const crash_block_t *b, const char *key,
+                            json_object *o) {
+  if (!b->start) return;
+  json_object *block = json_new_object();
+  add_block_json(r, b, block);
+  json_add(o, key, block);
+}
+
 static json_object *pointer_json(const report_t *r, const crash_t *c, const crash_pointer_t *p) {
   static const char *const places[] = {"unknown", "null",        "live",         "freed",
                                        "behind",  "stack_guard", "stack",        "unloaded_image",
@@ -140,12 +148,10 @@ static json_object *pointer_json(const report_t *r, const crash_t *c, const cras
   json_add_flag(o, "telling", p->is_telling);
   if (p->place != CRASH_PLACE_STACK && p->place != CRASH_PLACE_NOT_CANONICAL)
     json_add_count(o, "offset", p->offset);
+  if (p->damage) json_add_text(o, "damage", p->damage == CRASH_DAMAGE_BEFORE ? "before" : "behind");
   if (p->image) json_add_text(o, "module", p->image->path);
-  if (p->block.start) {
-    json_object *block = json_new_object();
-    add_block_json(r, &p->block, block);
-    json_add(o, "block", block);
-  }
+  add_named_block(r, &p->block, "block", o);
+  add_named_block(r, &p->below, "below", o);
   return o;
 }
 
