@@ -33,13 +33,17 @@ static void spins(double seconds) {
     for (volatile int i = 0; i < 10000; i++) {}
 }
 __attribute__((constructor)) static void begins(void) { if (getenv("BEGINS")) spins(0.04); }
-static void goes_on(void) { spins(0.2); }
+static void goes_on(double seconds) { spins(seconds); }
 static void *burns(void *unused) { spins(0.3); return unused; }
 
 int main(int argc, char **argv) {
   const char *what = argc > 1 ? argv[1] : "";
   pthread_t thread;
-  if (!strcmp(what, "works")) goes_on();
+  if (!strcmp(what, "works")) goes_on(0.2);
+  for (int i = 0; !strcmp(what, "slow") && i < 40; i++) {
+    goes_on(0.02);
+    usleep(50000);
+  }
   if (!strcmp(what, "threads")) {
     pthread_create(&thread, NULL, burns, NULL);
     pthread_join(thread, NULL);
@@ -141,10 +145,11 @@ def sensors_that_need_the_agent_are_refused():
 
 
 def where_tracing_is_refused_the_program_is_recorded():
-    """It is not stopped at its first instruction then. To read its memory needs no ptrace call."""
+    """It is not stopped at its first instruction then, so its start may be missing. To read its memory needs no ptrace
+    call."""
     refuses = compile_c(REFUSES, "-w", "-DCALL=SYS_ptrace", "-DERROR=EPERM")
     path = fresh()
-    words = [refuses, SONDE, "record", "--sample=200", "-o", path, "--", STATIC, "works"]
+    words = [refuses, SONDE, "record", "--sample=200", "-o", path, "--", STATIC, "slow"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     assert done.returncode == 7, done
     assert "goes_on" in _functions(report(path)), report(path)["sample"]
