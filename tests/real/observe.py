@@ -182,6 +182,16 @@ def a_static_program_is_recorded():
         _cpu_is_accounted(running)
 
 
+def a_sandboxed_program_is_recorded():
+    """What its filter refuses does not matter: sonde makes no system call in it. Containers have such filters."""
+    command = [compile_c(REFUSES, "-w", "-DCALL=SYS_ptrace", "-DERROR=EPERM"), PROGRAM]
+    with Running(*command) as running:
+        assert running.process.stdout.readline() == "ready\n"
+        told = report(_observe(running, seconds=3), "sample")
+    assert not told["missing"].get("stopped"), told["missing"]
+    assert told["sample"]["samples"] > 50, told["sample"]["samples"]
+
+
 def generated_code_is_walked():
     if os.uname().machine != "x86_64":
         skip("the code is for x86_64")

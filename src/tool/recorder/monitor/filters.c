@@ -32,9 +32,14 @@ static void end_recording(shm_control_t *c) {
   __atomic_fetch_add(&c->request, 1, __ATOMIC_ACQ_REL);
 }
 
+/* The agent sets the address when it starts (writer_attach). */
+static bool has_no_agent(const shm_control_t *c) {
+  return load_relaxed(&c->from_outside) && !load_relaxed(&c->trampoline_pc);
+}
+
 void filters_check(shm_control_t *c) {
   char path[40];
-  if (!load_acquire(&c->exec_index) || load_relaxed(&c->unread_filter)) return;
+  if (!load_acquire(&c->exec_index) || load_relaxed(&c->unread_filter) || has_no_agent(c)) return;
   snprintf(path, sizeof path, "/proc/%u/task", c->pid);
   DIR *tasks = opendir(path);
   int left = THREADS_MAX;
