@@ -158,7 +158,7 @@ def where_tracing_is_refused_the_program_is_recorded():
 def other_programs_and_children_are_recorded():
     _, done, told = _run("executes", STATIC, "works")
     assert done.returncode == 7 and told["programs"] == 2 and "goes_on" in _functions(told), (done, told["programs"])
-    path, done, _ = _run("starts", STATIC, "works", options=["--follow"])
+    path, done, _ = _run("starts", STATIC, "slow", options=["--follow"])
     assert done.returncode == 0, done
     rows = report(path, "processes")["processes"]["list"]
     assert len(rows) == 2 and all("file" in row for row in rows), rows

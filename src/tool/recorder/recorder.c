@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,6 +35,7 @@
 #include "recorder/signals.h"
 #include "recorder/start/launch.h"
 #include "recorder/start/plan.h"
+#include "recorder/start/policy.h"
 #include "target/access.h"
 #include "target/jit/runtime.h"
 
@@ -80,20 +80,6 @@ typedef struct recorder {
 static void print_note(const char *line) { message_note("%s", line); }
 
 /* ---- before the command starts ------------------------------------------------------------ */
-
-/* A memfd with the compiled policy, which the agent opens through /proc; -1 on failure. */
-static int share_policy(const recorder_options_t *o) {
-  int fd = memfd_create("sonde-policy", MFD_CLOEXEC);
-  for (size_t done = 0; fd >= 0 && done < o->policy_bytes;) {
-    ssize_t n = write(fd, (const char *)o->policy + done, o->policy_bytes - done);
-    if (n <= 0) {
-      close(fd);
-      return -1;
-    }
-    done += (size_t)n;
-  }
-  return fd;
-}
 
 static void default_path(char *out, size_t size, const char *command, pid_t pid) {
   const char *slash = strrchr(command, '/');
@@ -492,7 +478,7 @@ int recorder_run(char **command, const recorder_options_t *options) {
   if (!plan_make(&plan, command[0], options, refusal, sizeof refusal))
     return fail(command[0], refusal);
   void (*inherited)(int) = signal(SIGXFSZ, SIG_IGN); /* ulimit -f then causes EFBIG */
-  if (o->policy && (policy_fd = share_policy(o)) < 0)
+  if (o->policy && (policy_fd = policy_share(o->policy, o->policy_bytes)) < 0)
     return fail("cannot share the policy:", errno == EFBIG
                                                 ? "the limit on file size is too small (ulimit -f)"
                                                 : strerror(errno));
@@ -598,7 +584,7 @@ int recorder_observe(pid_t pid, long seconds, const recorder_options_t *o) {
   set_monitor_options(&s);
   observed_take_signals(&s.waiting);
   (void)signal(SIGXFSZ, SIG_IGN);
-  int policy_fd = o->policy ? share_policy(o) : -1;
+  int policy_fd = o->policy ? policy_share(o->policy, o->policy_bytes) : -1;
   if (o->policy && policy_fd < 0)
     return message_fail("cannot share the policy: %s", strerror(errno));
   bool created = create_recording(&s, observed.name, policy_fd);
