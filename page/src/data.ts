@@ -190,12 +190,13 @@ export class Data {
 
   private findFunctions(): Int32Array {
     const { frames } = this.raw;
-    const known = new Map<string, number>();
+    const texts = this.raw.strings.length;
+    const known = new Map<number, number>();
     const result = new Int32Array(frames.function.length);
     result[0] = -1;
     for (let i = 1; i < result.length; i++) {
       /* As frame_name_compare of the reports: functions of Python have no library, but a file. */
-      const key = [frames.function[i], frames.library[i] || frames.file[i]].join();
+      const key = frames.function[i] * texts + (frames.library[i] || frames.file[i]);
       let id = known.get(key);
       if (id === undefined) {
         id = this.functions.length;
@@ -255,8 +256,8 @@ export class Data {
     for (const t of this.report.cpu?.threads ?? []) if (t.name) names.set(t.tid, t.name);
     const used = new Set<number>((this.report.stalls?.stalls ?? []).map((s: Section) => s.tid));
     const { samples, waits, blocks, call_sums } = this.raw;
-    for (const table of [samples, waits, blocks, call_sums])
-      for (const t of table.thread) used.add(t);
+    for (const { thread } of [samples, waits, blocks, call_sums])
+      for (let i = 0; i < thread.length; i++) if (thread[i] !== thread[i - 1]) used.add(thread[i]);
     used.delete(0);
     return [...used].sort((a, b) => a - b).map((t) => ({ tid: t, name: names.get(t) ?? "" }));
   }

@@ -11,6 +11,7 @@
 #define SONDE_ANALYSIS_SAMPLES_H
 
 #include "base/hash.h"
+#include "base/ids.h"
 #include "reader/reader.h"
 
 typedef struct sample_stack {
@@ -24,7 +25,8 @@ typedef struct samples {
   /* Most ticks first after samples_rank. */
   sample_stack_t *stacks;
   size_t stack_count, stack_capacity;
-  hash_index_t index; /* of the stacks */
+  ids_t ids;          /* of the stacks */
+  hash_index_t index; /* of the stacks whose ids are not dense; it may have all */
 } samples_t;
 
 /* The ticks that SAMPLE represents. */
