@@ -151,7 +151,7 @@ def start(kernel, initrd, minutes, log):
     command = ["timeout", f"{minutes}m", "nice", "qemu-system-aarch64", "-machine", "virt",
                "-cpu", "max,pauth-impdef=on", "-smp", "2", "-m", str(MEMORY_MB), "-nographic", "-no-reboot",
                "-nic", "none", "-kernel", str(kernel), "-initrd", str(initrd),
-               "-append", "console=ttyAMA0 quiet panic=-1 rdinit=/init"]
+               "-append", "console=ttyAMA0 quiet panic=-1 nowatchdog rdinit=/init"]
     tally = {"pass": 0, "skip": 0, "fail": 0}
     finished = False
     with open(log, "w", encoding="utf-8") as out, subprocess.Popen(

@@ -165,7 +165,7 @@ bool dlopen_take_retry(void);
 void loader_jump_start(hooks_t *hooks, void (*to)(void));
 void loader_jump_stop(hooks_t *hooks);
 bool loader_jump_in_force(void);
-bool loader_jump_is_gone(void); /* the loader's own code is there */
+bool loader_jump_may_enter(void); /* a thread of the loader may still come to TO */
 
 /* hook/dlsym.c: the hooks of dlsym and dlvsym, installed together with the first other hook. An
  * attached agent replaces their replacements by gates before that. */

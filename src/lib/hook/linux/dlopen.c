@@ -144,7 +144,7 @@ static bool defer_constructor(hooks_t *h, const import_slots_t *slots) {
 }
 
 bool dlopen_may_enter(void) {
-  bool may = has_lent_array || !loader_jump_is_gone();
+  bool may = has_lent_array || loader_jump_may_enter();
   for (uint32_t i = 0; i < DEFERRED_MAX; i++)
     may |= deferred[i].entry != 0;
   return may;

@@ -3,8 +3,9 @@
  * Patches the loader's empty notification function to jump to sonde, and restores it.
  *
  * x86_64: `ret` and 13 bytes of the padding behind it become a jump to any address; the word that
- * is entered first is written last, by one store. aarch64: `ret` becomes a branch if sonde is
- * within its reach of 128 MB, as libraries loaded at start are. The function is called under the
+ * is entered first is written last, by one store. aarch64: `ret` becomes a branch, whose reach is
+ * 128 MB. A program linked with libsonde.a is usually farther from the loader; the branch then
+ * leads to a veneer, mapped near the loader, that jumps to sonde. The function is called under the
  * loader's lock, which the writer holds. The page is writable and executable during the write.
  */
 #include "arch/arch.h"
@@ -17,6 +18,8 @@ static struct {
   uint64_t address; /* of the first changed word; 0: not changed */
   uint64_t before[2], ours[2];
 } jump;
+
+static uint64_t veneer; /* code that the jump leads to, and that jumps to sonde; 0: none */
 
 #if defined(__x86_64__)
 
@@ -53,10 +56,36 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
 
 #else
 
-#define RET         0xd65f03c0u
-#define BTI_C       0xd503245fu
-#define REACH       (INT64_C(128) << 20)
-#define FIRST_BYTES 8u /* one store replaces the branch, which has no target behind it */
+#define RET          0xd65f03c0u
+#define BTI_C        0xd503245fu
+#define REACH        (INT64_C(128) << 20)
+#define FIRST_BYTES  8u /* one store replaces the branch, which has no target behind it */
+
+/* The most bytes of a page. */
+#define VENEER_BYTES 65536u
+
+static int64_t distance(uint64_t from, uint64_t to) { return (int64_t)(to - from); }
+
+static bool is_in_reach(int64_t distance) { return distance >= -REACH && distance < REACH; }
+
+/* Returns code within reach of FROM that jumps to TO; 0: there is no room, or the kernel refuses
+ * executable memory. It stays mapped, since a thread may be in it when the jump is removed. x16 is
+ * free at a function's entry (AAPCS64, 6.1.1). */
+static uint64_t veneer_near(uint64_t from, uint64_t to) {
+  if (veneer && is_in_reach(distance(from, veneer))) return veneer;
+  const uint32_t code[2] = {0x58000050u /* ldr x16, the word behind */, 0xd61f0200u /* br x16 */};
+  uint8_t *page = os_map_near(from, VENEER_BYTES);
+  uint64_t start = (uint64_t)(uintptr_t)page;
+  if (!page) return 0;
+  __builtin_memcpy(page, code, sizeof code);
+  __builtin_memcpy(page + sizeof code, &to, sizeof to);
+  arch_code_written(start, sizeof code + sizeof to);
+  if (is_in_reach(distance(from, start)) &&
+      os_protect(start, start + VENEER_BYTES, 5 /* PROT_READ | PROT_EXEC */) == 0)
+    return veneer = start;
+  os_unmap(page, VENEER_BYTES);
+  return 0;
+}
 
 /* Expects `ret`, possibly behind `bti c`; makes `b`. */
 static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
@@ -64,13 +93,15 @@ static bool make_jump(uint64_t at, const uint8_t *code, void (*to)(void)) {
   __builtin_memcpy(words, code, sizeof words);
   uint32_t number = words[0] == BTI_C;
   uint64_t ret = at + number * 4;
-  int64_t distance = (int64_t)((uint64_t)(uintptr_t)to - ret);
-  if (at % 4 != 0 || words[number] != RET || distance < -REACH || distance >= REACH) return false;
+  uint64_t target = (uint64_t)(uintptr_t)to;
+  if (at % 4 != 0 || words[number] != RET) return false;
+  if (!is_in_reach(distance(ret, target))) target = veneer_near(ret, target);
+  if (!target) return false;
   jump.address = ret & ~UINT64_C(7);
   if (os_read_memory(jump.address, jump.before, sizeof jump.before) != sizeof jump.before)
     return false;
   __builtin_memcpy(jump.ours, jump.before, sizeof jump.ours);
-  uint32_t branch = 0x14000000u | ((uint32_t)(distance >> 2) & 0x3ffffffu);
+  uint32_t branch = 0x14000000u | ((uint32_t)(distance(ret, target) >> 2) & 0x3ffffffu);
   __builtin_memcpy((uint8_t *)jump.ours + (ret & 7), &branch, sizeof branch);
   return true;
 }
@@ -110,14 +141,16 @@ bool loader_jump_in_force(void) {
   return jump.address && load_relaxed((const uint64_t *)(uintptr_t)jump.address) == jump.ours[0];
 }
 
-bool loader_jump_is_gone(void) {
+static bool is_gone(void) {
   const uint64_t *code = (const uint64_t *)(uintptr_t)jump.address;
   return !code ||
          (load_relaxed(&code[0]) == jump.before[0] && load_relaxed(&code[1]) == jump.before[1]);
 }
 
+bool loader_jump_may_enter(void) { return veneer || !is_gone(); }
+
 void loader_jump_start(hooks_t *h, void (*to)(void)) {
-  if (!loader_jump_is_gone()) return;
+  if (!is_gone()) return;
   uint64_t address = os_loader_breakpoint();
   uint8_t code[24];
   jump.address = 0;
@@ -127,5 +160,5 @@ void loader_jump_start(hooks_t *h, void (*to)(void)) {
 
 void loader_jump_stop(hooks_t *h) {
   if (loader_jump_in_force()) (void)write_code(h, jump.ours, jump.before);
-  if (loader_jump_is_gone()) jump.address = 0;
+  if (is_gone()) jump.address = 0;
 }
