@@ -2,8 +2,10 @@
  *
  * sigaction and signal hide the crash handler that replaces the default action (sensor/crash.h): a
  * request for the default installs the handler, and a query that finds the handler returns the
- * default. All other calls pass through. The sensor is notified before its handler is replaced and
- * after it is restored: in between, faults are not recorded.
+ * default. A query that finds sonde's handler of SIGURG (os/linux/signal.c) returns the action that
+ * it replaced; after a change, that handler is in front again. All other calls pass through. The
+ * sensor is notified before its handler is replaced and after it is restored: in between, faults
+ * are not recorded.
  *
  * sigaltstack hides the alternate stack that a thread got for a stack overflow
  * (os_fault_stack_give); a thread that disables its own gets that one again.
@@ -13,6 +15,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "os/linux/internal.h"
 #include "os/os.h"
 #include "sensor/crash.h"
 
@@ -42,16 +45,51 @@ static bool is_ours(const struct sigaction *action) {
 
 static bool is_default(const struct sigaction *action) { return action->sa_handler == SIG_DFL; }
 
-/* Applies in a child of fork, too, which inherits the handler. */
+/* Applies in a child of fork, too, which inherits the handlers. */
 static int hide(int status, struct sigaction *old) {
-  if (status == 0 && old && is_ours(old)) memset(old, 0, sizeof *old);
+  linux_action_t theirs = {0};
+  if (status != 0 || !old) return status;
+  uint64_t handler = (uint64_t)(uintptr_t)old->sa_sigaction;
+  if (!is_ours(old) && !linux_signal_replaced(handler, &theirs)) return status;
+  memset(old, 0, sizeof *old);
+  old->sa_handler = (handler_t *)(uintptr_t)theirs.handler;
+  old->sa_flags = (int)theirs.flags;
+  memcpy(&old->sa_mask, &theirs.mask, sizeof theirs.mask);
+  old->sa_restorer = (void (*)(void))(uintptr_t)theirs.restorer;
   return status;
+}
+
+/* As `hide`, of a handler alone. */
+static handler_t *hidden(handler_t *before) {
+  struct sigaction old = {.sa_handler = before};
+  (void)hide(before == SIG_ERR ? -1 : 0, &old);
+  return old.sa_handler;
+}
+
+/* The program is about to set the action of NUMBER. A tick that comes before sonde's handler is in
+ * front again would reach the program's, so this thread's wait. Returns the signal mask. */
+static uint64_t will_set(int number) { return number == SIGURG ? os_signals_block() : 0; }
+
+/* In a child of vfork this process's memory is not changed. A signal that is ignored must stay so
+ * after exec. */
+static void was_set(int number, bool is_done, handler_t *handler, uint64_t signals) {
+  if (number != SIGURG) return;
+  if (is_done && handler != SIG_IGN && agent_in_recorded_process()) linux_signal_was_set();
+  os_signals_restore(signals);
+}
+
+static int pass(int number, const struct sigaction *wanted, struct sigaction *old) {
+  if (!wanted) return hide(real.sigaction(number, wanted, old), old);
+  uint64_t signals = will_set(number);
+  int status = real.sigaction(number, wanted, old);
+  was_set(number, status == 0, wanted->sa_handler, signals);
+  return hide(status, old);
 }
 
 EXPORT int sigaction(int number, const struct sigaction *wanted, struct sigaction *old) {
   agent_enter();
   if (!real.sigaction) return -1;
-  if (!crash_wants(number)) return hide(real.sigaction(number, wanted, old), old);
+  if (!crash_wants(number)) return pass(number, wanted, old);
   struct sigaction ours;
   if (wanted && is_default(wanted)) {
     memset(&ours, 0, sizeof ours);
@@ -71,12 +109,14 @@ static handler_t *set(handler_t *(*function)(int, handler_t *), int number, hand
   if (!function) return SIG_ERR;
   bool wants = crash_wants(number); /* not in a child of vfork, which shares `handled` */
   if (wants) crash_set_handled(number, false);
+  uint64_t signals = will_set(number);
   handler_t *before = function(number, handler);
+  was_set(number, before != SIG_ERR, handler, signals);
   if (wants && handler == SIG_DFL && before != SIG_ERR) {
     const struct sigaction action = {.sa_handler = SIG_DFL};
     (void)sigaction(number, &action, NULL);
   }
-  return (uintptr_t)before == (uintptr_t)crash_handler ? SIG_DFL : before;
+  return hidden(before);
 }
 
 #define DEFINE(name)                                                                               \

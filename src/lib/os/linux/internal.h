@@ -29,6 +29,23 @@ extern uint32_t linux_schedstat;
  * installed its handler without SA_RESTART, and sonde's handler then uses the same flag. */
 bool linux_signal_restarts(void);
 
+/* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
+typedef struct linux_action {
+  uint64_t handler; /* 0: default, 1: ignore */
+  uint64_t flags;
+  uint64_t restorer;
+  uint64_t mask;
+} linux_action_t;
+
+/* If HANDLER is one that sonde has installed for requests, writes the action that it replaced, the
+ * program's own. Returns false if it is none. Any thread, also in a signal handler. */
+bool linux_signal_replaced(uint64_t handler, linux_action_t *theirs);
+
+/* The program has set the action of SIGURG, and not to ignore it. If requests were prepared,
+ * installs sonde's handler in front of it; not if that could end a system call of the program with
+ * EINTR. */
+void linux_signal_was_set(void);
+
 /* Set by tests: images are found by the loader's list although _dl_find_object exists. */
 extern bool linux_by_list;
 

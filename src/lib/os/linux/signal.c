@@ -12,7 +12,8 @@
  * installs sonde's handler in front of it again. The program's handler may call the handler that it
  * replaced, which was sonde's. Therefore each installation uses a handler function of its own with
  * its own predecessor, and passing a signal on always leads to an older handler. There are eight
- * such functions. If the program replaces the handler more often, requests fail with -EBUSY.
+ * such functions; those whose predecessor is the default action, or to ignore the signal, are used
+ * again. If the program installs handlers more often, requests fail with -EBUSY.
  *
  * While sonde's handler runs, no other handler may run and jump out of it: the jump would leave an
  * interrupted record, answer or lock half done. So all signals except faults are blocked, and the
@@ -39,13 +40,7 @@
   (BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE) | BIT(SIGTRAP) | BIT(SIGSYS) |           \
    BIT(SIGABRT))
 
-/* The kernel's struct sigaction, the same on both machines (asm-generic/signal.h). */
-typedef struct action {
-  uint64_t handler; /* 0: default, 1: ignore */
-  uint64_t flags;
-  uint64_t restorer;
-  uint64_t mask;
-} action_t;
+typedef linux_action_t action_t;
 
 /* siginfo_t as the kernel defines it for rt_tgsigqueueinfo. */
 typedef struct signal_info {
@@ -65,6 +60,7 @@ static os_ticked_t *on_tick;
 static action_t found[GENERATIONS][2];
 static const action_t *previous[GENERATIONS];
 static uint32_t generations_used;
+static uint32_t is_prepared; /* and not retired */
 
 static void pass_on(unsigned generation, int number, signal_info_t *info, void *context) {
   const action_t *action = load_acquire(&previous[generation]);
@@ -130,10 +126,22 @@ HANDLER(7)
 static void (*const handlers[GENERATIONS])(int, signal_info_t *, void *) = {
     handler_0, handler_1, handler_2, handler_3, handler_4, handler_5, handler_6, handler_7};
 
-static bool is_handler_of_sonde(uint64_t handler) {
-  for (unsigned i = 0; i < GENERATIONS; i++)
-    if (handler == (uint64_t)(uintptr_t)handlers[i]) return true;
-  return false;
+/* The generation whose function HANDLER is; GENERATIONS: none. */
+static uint32_t generation_of(uint64_t handler) {
+  uint32_t i = 0;
+  while (i < GENERATIONS && handler != (uint64_t)(uintptr_t)handlers[i])
+    i++;
+  return i;
+}
+
+static bool is_handler_of_sonde(uint64_t handler) { return generation_of(handler) < GENERATIONS; }
+
+bool linux_signal_replaced(uint64_t handler, linux_action_t *theirs) {
+  uint32_t generation = generation_of(handler);
+  if (generation == GENERATIONS) return false;
+  const action_t *before = load_acquire(&previous[generation]);
+  *theirs = before ? *before : (action_t){0};
+  return true;
 }
 
 static int change_action(const action_t *to, action_t *from) {
@@ -154,16 +162,35 @@ static action_t in_front_of(const action_t *theirs, unsigned generation) {
   };
 }
 
+/* A generation whose predecessor is NOW, which has no handler; GENERATIONS: there is none. */
+static uint32_t used_before(const action_t *now) {
+  uint32_t i = 0;
+  for (; now->handler <= 1 && i < GENERATIONS; i++) {
+    const action_t *before = load_acquire(&previous[i]);
+    if (before == &found[i][0] && memcmp(before, now, sizeof *now) == 0) return i;
+  }
+  return GENERATIONS;
+}
+
+/* A generation whose predecessor is NOW; GENERATIONS: none is left. */
+static uint32_t generation_for(const action_t *now) {
+  uint32_t generation = used_before(now);
+  if (generation < GENERATIONS) return generation;
+  generation = load_relaxed(&generations_used);
+  do {
+    if (generation >= GENERATIONS) return GENERATIONS;
+  } while (!cas_acq_rel(&generations_used, &generation, generation + 1));
+  found[generation][0] = *now;
+  store_release(&previous[generation], &found[generation][0]);
+  return generation;
+}
+
 static int install(void) {
   action_t now, replaced;
   int r = change_action(NULL, &now);
   if (r != 0 || is_handler_of_sonde(now.handler)) return r;
-  uint32_t generation = load_relaxed(&generations_used);
-  do {
-    if (generation >= GENERATIONS) return -EBUSY;
-  } while (!cas_acq_rel(&generations_used, &generation, generation + 1));
-  found[generation][0] = now;
-  store_release(&previous[generation], &found[generation][0]);
+  uint32_t generation = generation_for(&now);
+  if (generation == GENERATIONS) return -EBUSY;
   action_t action = in_front_of(&now, generation);
   r = change_action(&action, &replaced);
   if (r == 0 && replaced.handler != now.handler && !is_handler_of_sonde(replaced.handler)) {
@@ -173,28 +200,38 @@ static int install(void) {
   return r;
 }
 
+static int prepare(void) {
+  store_relaxed(&is_prepared, 1u);
+  return install();
+}
+
 bool linux_signal_restarts(void) {
   action_t now;
   return change_action(NULL, &now) == 0 && (now.handler <= 1 || now.flags & SA_RESTART);
 }
 
+void linux_signal_was_set(void) {
+  if (load_relaxed(&is_prepared) && linux_signal_restarts()) (void)install();
+}
+
 int os_signal_prepare(os_signaled_t *signaled) {
   store_release(&on_request, signaled);
-  return install();
+  return prepare();
 }
 
 int os_signal_prepare_for_others(os_signaled_t *signaled) {
   store_release(&on_foreign_request, signaled);
-  return install();
+  return prepare();
 }
 
 int os_tick_prepare(os_ticked_t *ticked) {
   store_release(&on_tick, ticked);
-  return install();
+  return prepare();
 }
 
 void os_signal_retire(void) {
   action_t now;
+  store_relaxed(&is_prepared, 0u);
   if (change_action(NULL, &now) != 0) return;
   for (unsigned i = 0; i < GENERATIONS; i++) {
     if (now.handler != (uint64_t)(uintptr_t)handlers[i]) continue;
