@@ -66,11 +66,15 @@ static const void *row_of(const table_t *t, size_t i) {
 
 /* ---- text --------------------------------------------------------------------------------- */
 
+/* Whether the events of THREAD's stream are those of signal handlers that interrupted it while it
+ * wrote another event (docs/format.md): the odd levels. */
+static bool in_handlers(const record_thread_t *thread) { return thread->level & 1; }
+
 static void put_thread(const report_t *r, uint32_t stream, char *out) {
   const record_thread_t *thread = reader_thread(r->reader, stream);
   if (thread)
     snprintf(out, CELL_BYTES, "%" PRIu32 " %s%s", thread->tid, plain_text(thread->name),
-             thread->level ? " (in its signal handlers)" : "");
+             in_handlers(thread) ? " (in its signal handlers)" : "");
   else
     snprintf(out, CELL_BYTES, "[a thread that is not in the recording]");
 }
@@ -258,7 +262,7 @@ static void add_stream(const report_t *r, uint32_t stream, json_object *o) {
   if (!thread) return;
   json_add_count(o, "tid", thread->tid);
   json_add_text(o, "name", thread->name);
-  if (thread->level) json_add_flag(o, "in_signal_handler", true);
+  if (in_handlers(thread)) json_add_flag(o, "in_signal_handler", true);
 }
 
 static void add_stack(const report_t *r, const column_t *c, uint32_t stack, json_object *o) {
