@@ -77,7 +77,7 @@ def compare_totals(recording, history, live, what):
 def compare_tags(recording, history, what):
     """Of regions, what they are for."""
     known = {1: "malloc", 5: "sbrk", 20: "mach message", 30: "stack", 45: "CoreData", 60: "dyld", 62: "sqlite", 73: "os alloc once",
-             74: "libdispatch", 240: "memory tag 240"}
+             74: "libdispatch", 240: "memory tag 240", 255: "mmap without a tag"}
     told = json.loads(sonde("report", recording, "vm", "--json").stdout)["vm"]
     calls = {row["tag"]: row["calls"] for row in told.get("tags", [])}
     expected = {}

@@ -103,7 +103,8 @@
   X(ROSETTA_EXECUTABLE_HEAP, 234, "Rosetta code")                                                  \
   X(ROSETTA_USER_LDT, 235, "Rosetta LDT")                                                          \
   X(ROSETTA_ARENA, 236, "Rosetta arena")                                                           \
-  X(ROSETTA_10, 239, "Rosetta 10")
+  X(ROSETTA_10, 239, "Rosetta 10")                                                                 \
+  X(APPLICATION_SPECIFIC_16, 255, "mmap without a tag") /* it logs the bits of descriptor -1 */
 
 /* The bytes that the longest name needs, with its 0. */
 #define VM_TAG_NAME_MAX 40

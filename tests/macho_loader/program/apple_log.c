@@ -29,7 +29,8 @@ __attribute__((noinline)) static void *in_a_logged_thread(void *argument) {
 
 __attribute__((noinline)) static void map_logged(void) {
   vm_address_t address = 0;
-  vm_allocate(mach_task_self(), &address, 0x70000, VM_FLAGS_ANYWHERE);
+  vm_allocate(mach_task_self(), &address, 0x70000,
+              VM_FLAGS_ANYWHERE | VM_MAKE_TAG(VM_MEMORY_MALLOC_TINY));
   vm_deallocate(mach_task_self(), address, 0x30000);
 }
 

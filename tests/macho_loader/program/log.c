@@ -77,9 +77,11 @@ __attribute__((noinline)) static void check_live(const char *path) {
 
 __attribute__((noinline)) static void map_regions(void) {
   vm_address_t address = 0;
-  vm_allocate(mach_task_self(), &address, 0x70000, VM_FLAGS_ANYWHERE);
+  vm_allocate(mach_task_self(), &address, 0x70000,
+              VM_FLAGS_ANYWHERE | VM_MAKE_TAG(VM_MEMORY_MALLOC_TINY));
   void *map = mmap(NULL, 0x50000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
   munmap(map, 0x50000);
+  (void)mmap(NULL, 0x20000, PROT_READ, MAP_PRIVATE | MAP_ANON, VM_MAKE_TAG(240), 0);
   vm_deallocate(mach_task_self(), address, 0x30000);
 }
 

@@ -36,7 +36,6 @@ void *mac_host_mmap(void *at, size_t size, int protection, int flags, int fd, of
 int mac_host_munmap(void *at, size_t size);
 
 #define ZONE   0x7a6f6e65u
-#define VM_TAG (7u << 24) /* VM_MEMORY_MALLOC_… would stand here: any tag does */
 #define EXPORT __attribute__((noinline, visibility("default")))
 
 static uint64_t held_size = 1; /* not known yet */
@@ -84,9 +83,13 @@ EXPORT void free(void *block) {
   mac_host_zone_unlock();
 }
 
+/* The tag, in the bits of the log's types. An anonymous mapping has it in place of a descriptor; -1
+ * is none, and is logged as tag 255. */
+static uint32_t tag_of(int flags) { return (uint32_t)flags & VM_FLAGS_ALIAS_MASK; }
+
 EXPORT kern_return_t vm_allocate(vm_map_t task, vm_address_t *address, vm_size_t size, int flags) {
   kern_return_t result = mac_host_vm_allocate(task, address, size, flags);
-  if (__syscall_logger) __syscall_logger(16 | VM_TAG, task, size, 0, *address, 0);
+  if (__syscall_logger) __syscall_logger(16 | tag_of(flags), task, size, 0, *address, 0);
   return result;
 }
 
@@ -96,8 +99,8 @@ EXPORT kern_return_t vm_deallocate(vm_map_t task, vm_address_t address, vm_size_
 }
 
 EXPORT void *mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
-  void *map = mac_host_mmap(at, size, protection, flags, fd, offset);
-  uint32_t type = 16 | (flags & MAP_ANON ? 0 : 128u);
+  void *map = mac_host_mmap(at, size, protection, flags, flags & MAP_ANON ? -1 : fd, offset);
+  uint32_t type = 16 | (flags & MAP_ANON ? tag_of(fd) : 128u);
   if (__syscall_logger) __syscall_logger(type, mach_task_self(), size, 0, (uintptr_t)map, 0);
   return map;
 }

@@ -91,7 +91,7 @@ def history(rng, count, stacks, narrow=False):
         elif rng.random() < 0.02:
             region = (top & ~0xfffff) + 0x4000_0000 + rng.randrange(1 << 10) * 0x4000
             kind = rng.choice((VM_ALLOCATE, VM_DEALLOCATE, VM_ALLOCATE | MAPPED))
-            out.append((kind, 0x4000 * rng.randrange(1, 9), region, stack, rng.choice((0, 30, 60, 73, 240))))
+            out.append((kind, 0x4000 * rng.randrange(1, 9), region, stack, rng.choice((0, 30, 60, 73, 240, 255))))
         else:
             address = top + rng.randrange(1 << 12) * 0x20000 + rng.randrange(64) * 16
             if any(address >> 17 == other >> 17 for other in live):
