@@ -324,7 +324,6 @@ const stand_in_t libc_stand_ins[] = {
     {"_scandir", mac_scandir},
     {"_uname", mac_uname},
     {"_getpid", getpid},
-    {"_nanosleep", nanosleep},
     {"_strcasestr", strcasestr},
     {"_strsep", strsep},
     {"_fgetc", fgetc},

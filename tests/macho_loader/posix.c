@@ -219,6 +219,22 @@ static uint64_t mac_clock_gettime_nsec_np(int clock) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* A thread that is suspended sleeps on; here a signal suspends it, which would end the sleep. */
+static int mac_nanosleep(const struct timespec *wanted, struct timespec *left) {
+  struct timespec rest = *wanted;
+  int result = -1;
+  errno = EINTR;
+  while (result != 0 && errno == EINTR)
+    result = nanosleep(&rest, &rest);
+  if (left) *left = (struct timespec){0};
+  return result;
+}
+
+static int mac_usleep(uint32_t us) {
+  const struct timespec wanted = {us / 1000000, us % 1000000 * 1000};
+  return mac_nanosleep(&wanted, NULL);
+}
+
 static int mac_sigaltstack(const void *wanted, uint8_t *out) {
   stack_t now;
   if (wanted) die("sigaltstack is set");
@@ -286,7 +302,8 @@ const stand_in_t posix_stand_ins[] = {
     {"_mac_host_mmap", mac_mmap},
     {"_mac_host_munmap", munmap},
     {"_unlink", unlink},
-    {"_usleep", usleep},
+    {"_nanosleep", mac_nanosleep},
+    {"_usleep", mac_usleep},
     {"_clock_gettime_nsec_np", mac_clock_gettime_nsec_np},
     {"_sigaltstack", mac_sigaltstack},
     {"_exit", mac_exit},

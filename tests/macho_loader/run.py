@@ -109,6 +109,15 @@ class Bench:
                   *[folder / f"{name}.dylib" for name in libraries if name != "late"])
         return folder
 
+    def make_page_program(self, folder):
+        """The program of docs/in-an-app.md, as it is there."""
+        page = (ROOT / "docs/in-an-app.md").read_text()
+        source = self.out / "page.c"
+        source.write_text(page[page.index("<<'END'\n") + 7:page.index("\nEND\n") + 1])
+        self.compile(source, "-c", "-o", self.out / "page.o")
+        self.link(folder.name, [], folder / "page", self.out / "page.o", folder / "libsonde.dylib")
+        return folder / "page"
+
     def check_imports(self, loader, folder):
         there = set(run(*loader, "--stand-ins").split())
         there |= {line.split()[-1].split("$")[0]
@@ -210,6 +219,23 @@ def faults_of_apple_log(start, sonde, folder, is_private):
     tags = json.loads(run(sonde, "report", "--json", log, "vm"))["vm"]["tags"]
     if mapped != [("mapped", 0x70000), ("unmapped", 0x30000)] or "malloc tiny" not in [tag["tag"] for tag in tags]:
         yield f"Apple's log has the mappings {mapped} and tags {tags}"
+
+
+def faults_of_page(start, program, sonde, folder):
+    """What docs/in-an-app.md says that its program prints and records."""
+    inside = folder / "page-files"
+    inside.mkdir(exist_ok=True)
+    for old in inside.iterdir():
+        old.unlink()
+    done = subprocess.run([*map(str, start), folder / "kernel.dylib", program], capture_output=True, text=True, timeout=600,
+                          cwd=inside)
+    if (done.returncode, done.stdout) != (0, "stall: blocked in a call\n"):
+        yield f"the page's program: {done}"
+    elif sonde.exists():
+        for name in ("live", "small"):
+            report = run(sonde, "report", inside / f"{name}.sonde", "malloc")
+            if not re.search(r"1\.0 MB +100\.0 % +100  load_images", report):
+                yield f"{name}.sonde of the page's program: {report}"
 
 
 def calls_of(sonde, path):
@@ -396,6 +422,7 @@ def main():
         bad = any(done.returncode for done in runs)
         faults = list(faults_of_suspends(start, runs[3:5]))
         faults += faults_of_sandbox(start, sonde, folder, folder / "late.dylib", bench.is_private)
+        faults += faults_of_page(loader, bench.make_page_program(folder), sonde, folder)
         faults += faults_of_apple_log(start, sonde, folder, bench.is_private)
         if sonde.exists() and not bad:
             faults += [*faults_of_recordings(sonde, folder, bench.is_private), *faults_of_trace(sonde, saved, runs[1].stdout),
