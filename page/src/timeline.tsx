@@ -402,7 +402,7 @@ export function Timeline(props: Props) {
           </button>
         )}
         {props.onPeak && (
-          <button type="button" aria-keyshortcuts="P" onClick={props.onPeak}>
+          <button type="button" onClick={props.onPeak}>
             Memory at the peak
           </button>
         )}
