@@ -231,7 +231,7 @@ class Apple(Stage):
         log = RESULTS / "apple-libraries.log"
         self.command = not run(log, "python3", "cmake/apple-libraries.py", "build/apple-libraries")
         self.why = last_line(log)
-        options = [warnings_are_errors("clang"), "-DBUILD_TESTING=OFF"]
+        options = [warnings_are_errors("clang"), "-DBUILD_TESTING=OFF", "-DSONDE_QUICK=ON"]
         for arch in self.ARCHS:
             self.build(f"macos-{arch}", *options, f"-DSONDE_COMMAND={'ON' if self.command else 'OFF'}")
         self.build("macos-x86_64", *options, "-DSONDE_APPLE_PRIVATE=OFF", folder="build-macos-x86_64/public")
