@@ -130,6 +130,20 @@ def wait_that_nobody_can_end():
     assert "only the program itself can write to it" in finding["sentence"], finding
 
 
+def a_go_program_has_more_than_threads():
+    """Its goroutines that wait are in no thread: the sentence says where they are. The note is what Go's linker leaves."""
+    note = """__asm__(".section .note.go.buildid, \\"a\\", %note\\n.balign 4\\n.long 4, 4, 4\\n.asciz \\"Go\\"\\n"
+".byte 0\\n.long 1\\n.text");"""
+    for go in True, False:
+        program = compile_c((note if go else "") + "\n#include <unistd.h>\nint main(void) { return (int)sleep(600); }")
+        process = subprocess.Popen([program])
+        atexit.register(process.kill)
+        until(lambda pid=process.pid: states_of(pid) == {pid: "S"}, "it waits")
+        text = sonde("why", process.pid)
+        kill(process)
+        assert (f"goroutines that wait have no thread: sonde stacks {process.pid}." in text) == go, text
+
+
 def children_that_nobody_waits_for():
     """A handler might write to the pipe, so that the wait is no fault."""
     told = observed("handler")

@@ -75,6 +75,10 @@ static void healthy_sentence(const why_report_t *why, char *out) {
     append(out, "; not recorded: ");
     append(out, missing);
   }
+  if (why->is_go) {
+    append(out, "; goroutines that wait have no thread: sonde stacks ");
+    append(out, why->path);
+  }
   append(out, ".");
 }
 

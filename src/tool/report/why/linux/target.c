@@ -10,6 +10,7 @@
 
 #include "analysis/why/rules.h"
 #include "recorder/monitor/thread_stats.h"
+#include "recorder/preload_check.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
 #include "report/why/stuck.h"
@@ -400,6 +401,7 @@ bool why_target(why_report_t *why, long pid, const char *path, const char *exe,
   target_t *target = pid ? target_open_process((pid_t)pid, &problem)
                          : target_open_core(path, exe, naming->sysroots, &problem);
   observer_t o = {.target = target};
+  why->is_go = pid && preload_check_process_is_go((pid_t)pid);
   bool good = target && explain(why, &o, naming, &problem);
   if (good) keep_culprits(why);
   free_observer(&o);
