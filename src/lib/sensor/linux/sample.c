@@ -15,7 +15,9 @@
 /* Between two listings of the threads, by ticks; and at least, by thread creation. */
 #define LIST_NS       100000000u
 #define LIST_LEAST_NS 1000000u
-#define LOCK_TRIES    1000000
+/* After a listing that took n ns, the next one is at least 50 n later. */
+#define LIST_PAUSE_FACTOR 50u
+#define LOCK_TRIES        1000000
 /* To deliver a signal and to return from its handler: an estimate. */
 #define DELIVERY_NS 2000u
 
@@ -28,9 +30,10 @@ static struct {
   timer_entry_t timers[TIMERS_MAX];
   uint32_t used; /* entries below this may be in use */
   uint32_t locked;
-  uint64_t pause_ns, listed_ns;
+  uint64_t pause_ns, listed_ns, list_pause_ns;
   uint32_t pace; /* a tick stands for 2^pace intervals */
   bool wanted;   /* a thread was created too early for a listing */
+  bool full;     /* the table, at the last listing: the recorder samples the other threads */
   bool resumed;  /* sampling was off or had another rate before */
   bool limited;  /* signal handlers cannot return: see limit */
 } sampler;
@@ -110,6 +113,7 @@ static bool add_timer(pid_t tid, uint64_t identity, void *unused) {
     if (sampler.used <= i) sampler.used = i + 1;
     return true;
   }
+  store_relaxed(&sampler.full, true);
   return false;
 }
 
@@ -127,9 +131,16 @@ static void list_threads(uint64_t now) {
   if (!cas_acq_rel(&sampler.locked, &free_now, 1u)) return;
   store_relaxed(&sampler.listed_ns, now);
   store_relaxed(&sampler.wanted, false);
+  store_relaxed(&sampler.full, false);
   drop_timers_of_ended_threads();
   os_threads(add_timer, NULL);
+  store_relaxed(&sampler.list_pause_ns, LIST_PAUSE_FACTOR * (os_monotonic_ns() - now));
   store_release(&sampler.locked, 0u);
+}
+
+static bool is_list_old(uint64_t now) {
+  uint64_t pause_ns = load_relaxed(&sampler.list_pause_ns);
+  return now - load_relaxed(&sampler.listed_ns) >= (pause_ns > LIST_NS ? pause_ns : LIST_NS);
 }
 
 static void on_tick(const void *ucontext, uint32_t missed) {
@@ -137,8 +148,7 @@ static void on_tick(const void *ucontext, uint32_t missed) {
   record_tick(ucontext, missed);
   if (!writer_control()) return;
   uint64_t now = os_monotonic_ns();
-  if (now - load_relaxed(&sampler.listed_ns) >= LIST_NS || load_relaxed(&sampler.wanted))
-    list_threads(now);
+  if (is_list_old(now) || load_relaxed(&sampler.wanted)) list_threads(now);
 }
 
 /* The holder of the lock releases it soon, unless this is a signal handler that interrupted it. */
@@ -163,7 +173,7 @@ void sample_thread_created(uint64_t handle) {
   shm_control_t *control = writer_control();
   if (!sampler.pause_ns || !control || !(load_relaxed(&control->mode) & RECORD_SAMPLES)) return;
   uint64_t now = os_monotonic_ns(), since = now - load_relaxed(&sampler.listed_ns);
-  if (since < LIST_NS && add_timer_of(handle)) return;
+  if (!is_list_old(now) && (load_relaxed(&sampler.full) || add_timer_of(handle))) return;
   if (since < LIST_LEAST_NS)
     store_relaxed(&sampler.wanted, true);
   else
