@@ -48,7 +48,8 @@ typedef enum record_state {
   X(RECORD_STOP_RECORDER, 7, "the recorder was killed")                                            \
   X(RECORD_STOP_SECCOMP, 8, "a seccomp filter of the program")                                     \
   X(RECORD_STOP_UNREAD_FILTER, 9, "a seccomp filter that sonde could not read")                    \
-  X(RECORD_STOP_SPACE, 10, "less disk space is left than stays free (--keep-free)")
+  X(RECORD_STOP_SPACE, 10, "less disk space is left than stays free (--keep-free)")                \
+  X(RECORD_STOP_QUOTA, 11, "the disk quota is used up")
 
 typedef enum record_stop {
 #define RECORD_STOP_ENUM(name, value, text) name = value,

@@ -120,8 +120,8 @@ int header_write(const record_header_t *h, int fd) {
 
 record_stop_t header_stop_reason(int error) {
   switch (error) {
-  case ENOSPC:
-  case EDQUOT: return RECORD_STOP_DISK_FULL;
+  case ENOSPC: return RECORD_STOP_DISK_FULL;
+  case EDQUOT: return RECORD_STOP_QUOTA;
   case EFBIG: return RECORD_STOP_FILE_LIMIT;
   default: return RECORD_STOP_IO;
   }

@@ -216,8 +216,8 @@ static inline uint32_t shm_class_pages(uint32_t c) { return 1u << (2 * c); }
 
 /* True if a recording that stopped for REASON may continue. */
 static inline bool gap_may_end(uint32_t reason) {
-  return reason == RECORD_STOP_DISK_FULL || reason == RECORD_STOP_FILE_LIMIT ||
-         reason == RECORD_STOP_IO;
+  return reason == RECORD_STOP_DISK_FULL || reason == RECORD_STOP_QUOTA ||
+         reason == RECORD_STOP_FILE_LIMIT || reason == RECORD_STOP_IO;
 }
 
 /* True if a chunk should be written now. In a gap, one caller in GAP_RETRY_NS gets true. */
