@@ -8,11 +8,13 @@
 
 #include "base/bits.h"
 #include "os/os.h"
+#include "recorder/monitor/monitor_thread.h"
 
 #define DELAY_NS UINT64_C(5000000)
 
 void monitors_new(monitors_t *monitors, recording_t *recording, bool stalls,
                   const monitor_options_t *options) {
+  monitors->recording = recording;
   monitors->stall = stalls ? stall_monitor_new(recording, &options->stalls) : NULL;
   monitors->wall =
       options->wall_interval_ns ? wall_monitor_new(recording, options->wall_interval_ns) : NULL;
@@ -37,6 +39,8 @@ void monitors_run(monitors_t *monitors) {
   cpu_time_monitor_run(monitors->cpu_time);
   usage_monitor_run(monitors->usage);
   code_names_run(monitors->code_names);
+  if (monitor_thread_problem())
+    (void)recording_add_marker(monitors->recording, monitor_thread_problem());
 }
 
 uint64_t monitors_run_when_due(monitors_t *monitors, uint64_t limit_ns) {

@@ -20,6 +20,7 @@ typedef struct monitor_options {
 
 /* NULL: not running. */
 typedef struct monitors {
+  recording_t *recording;
   stall_monitor_t *stall;
   wall_monitor_t *wall;
   cpu_time_monitor_t *cpu_time;

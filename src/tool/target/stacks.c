@@ -322,7 +322,7 @@ static bool capture_process(capture_t *capture, problem_t *problem) {
     started = capture_in_thread(capture);
   drop_gone(target);
   if (!started)
-    problem_set(problem, "no thread could be started: out of memory");
+    problem_set(problem, "no thread could be started: out of memory, or ulimit -u");
   else if (target->thread_count == 0 && capture->options->tid)
     problem_set(problem, "process %d has no thread %d", pid, capture->options->tid);
   else if (target->thread_count == 0)

@@ -4,7 +4,14 @@
 #include <signal.h>
 
 #include "base/bits.h"
+#include "base/message.h"
 #include "os/os.h"
+
+static const char no_thread[] =
+    "no thread could be started (ulimit -u, -v): waits, stalls, CPU time or resources are missing";
+static uint32_t failures;
+
+const char *monitor_thread_problem(void) { return load_relaxed(&failures) ? no_thread : NULL; }
 
 bool monitor_thread_start(monitor_thread_t *thread, void *(*run)(void *), void *monitor) {
   sigset_t all, before;
@@ -12,6 +19,7 @@ bool monitor_thread_start(monitor_thread_t *thread, void *(*run)(void *), void *
   pthread_sigmask(SIG_SETMASK, &all, &before);
   thread->runs = pthread_create(&thread->id, NULL, run, monitor) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!thread->runs && !add_relaxed(&failures, 1)) message_note("%s", no_thread);
   return thread->runs;
 }
 

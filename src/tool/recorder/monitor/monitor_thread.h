@@ -16,8 +16,11 @@ typedef struct monitor_thread {
   bool runs; /* false: it was not started, or no thread could be made */
 } monitor_thread_t;
 
-/* Starts a thread that calls RUN with MONITOR. False: no thread could be made. */
+/* Starts a thread that calls RUN with MONITOR. False: no thread could be made. Prints that once. */
 bool monitor_thread_start(monitor_thread_t *thread, void *(*run)(void *), void *monitor);
+
+/* A line for recordings if a monitor of this process got no thread; else NULL. */
+const char *monitor_thread_problem(void);
 
 /* Ends a thread that runs until *STOP is 1 and sleeps on the futex *BELL while that is 0. Returns
  * when the thread has ended. */
