@@ -202,7 +202,7 @@ def _other_clock(ground):
 
 
 def _threads(ground):
-    ground.threads = int(os.environ.get("SONDE_THREADS", "2000"))
+    ground.threads = int(os.environ.get("SONDE_THREADS", "6000"))
 
 
 def _limit(*words):
