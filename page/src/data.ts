@@ -290,7 +290,14 @@ export class Data {
   }
 }
 
+/** Browsers of 2025 and later decode by themselves. */
+interface FromBase64 {
+  fromBase64?: (text: string) => Uint8Array<ArrayBuffer>;
+}
+
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+  const builtIn = (Uint8Array as FromBase64).fromBase64;
+  if (builtIn) return builtIn(base64);
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);

@@ -16,6 +16,7 @@ export function CpuView(props: ViewProps & { filter: Filter }) {
   const weights = useMemo(() => cpuWeights(data, filter), [data, filter]);
   const whole = total(weights);
   const sums = useMemo(() => functionSums(data, weights), [data, weights]);
+  const rows = useMemo(() => ownFirst(sums, pattern, ownOnly), [sums, pattern, ownOnly]);
   const amount = (samples: number) => duration(samples * data.sampleNs);
   const toFlame = (text: string) => {
     props.onSearch(text);
@@ -37,7 +38,7 @@ export function CpuView(props: ViewProps & { filter: Filter }) {
       {form === "table" ? (
         <Table
           caption="CPU time by function, the program's own first"
-          rows={ownFirst(sums, pattern, ownOnly)}
+          rows={rows}
           name={(r) => r.fn.name}
           columns={[
             {
@@ -104,7 +105,7 @@ function ownFirst(sums: FunctionSum[], pattern: RegExp | null, ownOnly: boolean)
         b.total - a.total ||
         b.own - a.own ||
         b.self - a.self ||
-        a.fn.name.localeCompare(b.fn.name),
+        (a.fn.name < b.fn.name ? -1 : 1),
     );
 }
 
