@@ -6,7 +6,9 @@ import shutil
 import signal
 import subprocess
 
-from helpers import SONDE, TIMEOUT_SECONDS, compile_c, needs_agent, report, run_cases, skip_part, try_sonde, until, until_threads
+from helpers import (
+    SONDE, TIMEOUT_SECONDS, compile_c, kill, needs_agent, report, run_cases, skip_part, start_ready, try_sonde, until,
+    until_threads)
 from shared.attached import Attached, Program, compile_program
 from shared.calls import no_call_missing
 
@@ -313,6 +315,39 @@ def a_killed_recorder_leaves_a_program_that_works(folder):
         assert program.code() == code
         program.work()
         assert program.end() == 0
+
+
+BUSY = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline, noclone)) static int work_a(int x) { for (volatile int i = 0; i < 10; i++) x += i; return x; }
+__attribute__((noinline, noclone)) static int work_b(int x) { for (volatile int i = 0; i < 10; i++) x -= i; return x; }
+static void *go(void *number) {
+  for (;;) {
+    work_a(1), work_b(2);
+    usleep(number > (void *)2 ? 20000 : 1000);
+  }
+  return number;
+}
+int main(void) {
+  pthread_t thread;
+  for (long i = 0; i < 100; i++) pthread_create(&thread, 0, go, (void *)i);
+  puts("ready");
+  fflush(stdout);
+  go((void *)9);
+}
+"""
+
+
+def recordings_of_a_busy_program_follow_each_other(folder):
+    """The agent stays asleep after each. A thread that is in it when the next one begins finds that one complete."""
+    program = start_ready([compile_c(BUSY, "-pthread", "-O1")], asleep=False)
+    for _ in range(8):
+        done = try_sonde("record", "-p", program.pid, "--trace=!work*", "--seconds", 1, "--force", "-o", folder / "run.sonde")
+        assert program.poll() is None and done.returncode == 0, (program.returncode, done)
+        assert report(folder / "run.sonde", "trace")["trace"]["calls"] > 0, done
+    kill(program)
 
 
 run_cases(globals())

@@ -86,15 +86,19 @@ static shm_control_t *map_recorders(const settings_t *s) {
   return c;
 }
 
-/* Where an attached agent had its control block before, threads that were in it find the new one.
- */
-static shm_control_t *place_control(const writer_global_t *g, shm_control_t *control) {
+/* Where an attached agent had its control block before, threads that are in it find the new one.
+ * From then on they may record, so the state has its address before. */
+static bool place_control(writer_global_t *g, shm_control_t *control) {
 #if defined(SONDE_ATTACHED)
-  if (g->left) return os_map_over(g->left, control, SHM_BYTES);
-#else
-  (void)g;
+  if (g->left) {
+    store_release(&g->control, g->left);
+    if (os_map_over(g->left, control, SHM_BYTES)) return true;
+    store_release(&g->control, NULL);
+    return false;
+  }
 #endif
-  return control;
+  g->control = control;
+  return true;
 }
 
 static uint32_t count_program(shm_control_t *control) {
@@ -117,17 +121,16 @@ int writer_attach(const settings_t *s) {
     if (g != writer_global) os_unmap(g, sizeof *g);
     return SONDE_EIO;
   }
-  if (!(control = place_control(g, control))) {
-    os_close(g->file_fd);
-    g->file_fd = -1;
-    return SONDE_ENOMEM;
-  }
   g->exec_index = count_program(control);
   if (g->exec_index > 1) empty_live_table(control);
   store_relaxed(&control->executing, 0u);
   control->trampoline_pc = trampoline_address(TRAMPOLINE_RETURN);
   control->call_states = call_stack_states();
-  g->control = control;
+  if (!place_control(g, control)) {
+    os_close(g->file_fd);
+    g->file_fd = -1;
+    return SONDE_ENOMEM;
+  }
   writer_global = g;
   return 0;
 }

@@ -231,10 +231,19 @@ static void measure_cost(trace_thread_t *t, uint32_t generation) {
 
 static uint32_t measured; /* the cost, in this recording */
 
-/* Once per recording, by its first traced thread. */
+/* Once per recording, by its first traced thread. The measured calls are events of T themselves, so
+ * T is not busy, and `measures` keeps the agent from leaving. */
 static void measure_once(trace_thread_t *t, uint32_t generation) {
   uint32_t none = 0;
-  if (cas_acq_rel(&measured, &none, 1u)) measure_cost(t, generation);
+  if (!cas_acq_rel(&measured, &none, 1u)) return;
+  t->measures = true;
+  signal_fence();
+  if (trace_on() == generation) /* else switched since: see trace_leave_program */
+    measure_cost(t, generation);
+  else
+    store_relaxed(&measured, 0u);
+  signal_fence();
+  t->measures = false;
 }
 
 /* ---- an event -------------------------------------------------------------------------------- */
@@ -528,7 +537,8 @@ void trace_restart(const shm_control_t *control) {
 /* False if the thread of T is still in an event at DEADLINE_NS. */
 static bool wait_until_idle(const trace_thread_t *t, uint64_t deadline_ns) {
   const uint32_t never = 0;
-  while (load_relaxed(&t->busy) && os_thread_alive(load_relaxed(&t->stream.writer->tid))) {
+  while ((load_relaxed(&t->busy) || load_relaxed(&t->measures)) &&
+         os_thread_alive(load_relaxed(&t->stream.writer->tid))) {
     if (os_monotonic_ns() > deadline_ns) return false;
     (void)os_futex_wait(&never, 0, PAUSE_NS);
   }

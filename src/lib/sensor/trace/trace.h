@@ -118,6 +118,8 @@ typedef struct trace_thread {
   /* for signal handlers */
   struct trace_thread *inner;
   trace_cached_t known[1u << TRACE_CACHE_BITS];
+  /* it measures the cost of a call: see measure_once */
+  bool measures;
 } trace_thread_t;
 
 /* In a page that a child of fork finds zeroed. */
