@@ -19,7 +19,6 @@ import time
 from helpers import (
     SONDE, SOURCE, TIMEOUT_SECONDS, WORK, check, child_of, compile_c, events, fresh, needs_agent, others_can_run_sonde, report,
     run_cases, skip_part, source_file, states_of, try_sonde, until)
-from shared.serving import agents_in
 
 needs_agent()
 PAGE = pathlib.Path(SOURCE, "docs", "reliability.md")
