@@ -89,7 +89,6 @@ static void make(changer_t *c, const entry_change_t *change, bool occupied) {
 static void change_stopped(void *context) {
   changer_t *c = context;
   stop_all_t all = {0};
-  uint64_t begun = os_monotonic_ns();
   if (stop_all_begin(&all, c->pid, &c->outcome->problem) &&
       process_read_maps(c->pid, c->reader, &c->maps, &c->outcome->problem)) {
     for (size_t i = 0; i < all.threads.count; i++) {
@@ -100,8 +99,9 @@ static void change_stopped(void *context) {
       make(c, &c->changes[i], c->occupied[i]);
     c->outcome->succeeded = true;
   }
+  uint64_t begun_ns = all.begun_ns;
   stop_all_end(&all);
-  c->outcome->result.pause_ns = os_monotonic_ns() - begun;
+  c->outcome->result.pause_ns = begun_ns ? os_monotonic_ns() - begun_ns : 0;
 }
 
 /* ---- the list ----------------------------------------------------------------------------- */

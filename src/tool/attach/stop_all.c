@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * All known threads are asked to stop before the first is waited for, so that they stop together.
- * A thread that still runs may start another: the list is read again until it has no new thread.
+ * Seizing a thread does not stop it. So all threads are listed and seized first; then all are asked
+ * to stop, before the first is waited for, so that they stop together and soon. A thread that still
+ * runs may start another: the list is read again until it has no new thread.
  */
 #define _GNU_SOURCE
 #include "attach/stop_all.h"
@@ -17,6 +18,7 @@
 
 #include "attach/session.h"
 #include "base/proc_file.h"
+#include "os/os.h"
 #include "target/stop.h"
 
 static bool is_known(const stop_all_t *all, pid_t tid) {
@@ -48,6 +50,9 @@ static bool runs_agent(pid_t pid, pid_t tid) {
          proc_file_number(text, "\nPPid:") == getppid();
 }
 
+/* How often the list is read before the first thread is stopped. */
+#define SEIZE_ROUNDS 3
+
 typedef enum seized { SEIZED, SEIZED_NEEDLESS, SEIZED_NOT } seized_t;
 
 static seized_t seize(pid_t pid, pid_t tid) {
@@ -60,7 +65,7 @@ static seized_t seize(pid_t pid, pid_t tid) {
 }
 
 /* False if TID, which exists, cannot be traced. */
-static bool ask(stop_all_t *all, pid_t tid, problem_t *problem) {
+static bool add(stop_all_t *all, pid_t tid, problem_t *problem) {
   seized_t seized = seize(all->pid, tid);
   if (seized == SEIZED_NEEDLESS) return true;
   if (seized == SEIZED_NOT) {
@@ -76,12 +81,11 @@ static bool ask(stop_all_t *all, pid_t tid, problem_t *problem) {
     return false;
   }
   *thread = (stopped_thread_t){.tid = tid};
-  (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
   return true;
 }
 
-/* Asks the threads that are not known yet. Sets *COUNT to their number. */
-static bool ask_new(stop_all_t *all, size_t *count, problem_t *problem) {
+/* Seizes the threads that are not known yet. Sets *COUNT to their number. */
+static bool seize_new(stop_all_t *all, size_t *count, problem_t *problem) {
   char path[64];
   size_t before = all->threads.count;
   bool good = true;
@@ -93,11 +97,16 @@ static bool ask_new(stop_all_t *all, size_t *count, problem_t *problem) {
   }
   for (const struct dirent *entry; good && (entry = readdir(folder));) {
     pid_t tid = (pid_t)atoi(entry->d_name);
-    if (tid > 0 && tid != all->except && !is_known(all, tid)) good = ask(all, tid, problem);
+    if (tid > 0 && tid != all->except && !is_known(all, tid)) good = add(all, tid, problem);
   }
   closedir(folder);
   *count = all->threads.count - before;
   return good;
+}
+
+static void interrupt_new(stop_all_t *all, size_t from) {
+  for (size_t i = from; i < all->threads.count; i++)
+    (void)ptrace(PTRACE_INTERRUPT, all->threads.items[i].tid, NULL, NULL);
 }
 
 /* Waits for the threads that were asked, also after one that does not stop: only a stopped thread
@@ -119,13 +128,17 @@ static bool wait_for_all(stop_all_t *all, problem_t *problem) {
 }
 
 bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem) {
-  size_t count = 0;
-  bool good;
+  size_t count = 0, asked = 0;
   all->pid = pid;
-  do {
-    good = ask_new(all, &count, problem);
-    good = wait_for_all(all, problem) && good;
-  } while (good && count);
+  bool good = seize_new(all, &count, problem);
+  for (int i = 0; good && count && i < SEIZE_ROUNDS; i++)
+    good = seize_new(all, &count, problem);
+  all->begun_ns = os_monotonic_ns();
+  while (good && asked < all->threads.count) {
+    interrupt_new(all, asked);
+    asked = all->threads.count;
+    good = wait_for_all(all, problem) && seize_new(all, &count, problem);
+  }
   return good;
 }
 

@@ -19,12 +19,14 @@ typedef struct stopped_thread {
 /* Zero it first; `except` may be set. */
 typedef struct stop_all {
   pid_t pid;
-  pid_t except; /* a thread that the tracer has already; 0: none */
+  pid_t except;      /* a thread that the tracer has already; 0: none */
+  uint64_t begun_ns; /* when the first was asked to stop */
   ARRAY(stopped_thread_t) threads;
 } stop_all_t;
 
 /* Stops all threads of PID, also those that start meanwhile. False with PROBLEM if one cannot be
- * stopped. Call stop_all_end in any case. */
+ * stopped. Call stop_all_end in any case. Threads that were seized and not stopped run on when the
+ * tracer ends, which must be soon. */
 bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem);
 
 /* Releases the threads. System calls that the stop interrupted start again (target/stop.h). */
