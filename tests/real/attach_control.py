@@ -227,7 +227,7 @@ def _attach_within(program, used, room):
         worked = "with the agent in it" in said
         if worked:
             recorder.send_signal(signal.SIGINT)
-        said += recorder.communicate(timeout=TIMEOUT_SECONDS)[1]
+        said += recorder.stderr.read()
     program.work()
     assert not agents_in(program.pid), said
     assert recorder.returncode == (0 if worked else 2), said

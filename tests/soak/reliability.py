@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The faults of tests/real/reliability.py, where the program with many threads has 30,000.
+"""Every cell of tests/real/reliability.py, where the program with many threads has 30,000.
 
 usage: reliability.py [THREADS]   default: 30000"""
 import os
@@ -8,4 +8,4 @@ import pathlib
 import sys
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "real/reliability.py"
-os.execve(sys.executable, [sys.executable, SCRIPT, "threads"], dict(os.environ, SONDE_THREADS=(sys.argv[1:] or ["30000"])[0]))
+os.execve(sys.executable, [sys.executable, SCRIPT, ""], dict(os.environ, SONDE_THREADS=(sys.argv[1:] or ["30000"])[0]))

@@ -39,8 +39,6 @@ void monitors_run(monitors_t *monitors) {
   cpu_time_monitor_run(monitors->cpu_time);
   usage_monitor_run(monitors->usage);
   code_names_run(monitors->code_names);
-  if (monitor_thread_problem())
-    (void)recording_add_marker(monitors->recording, monitor_thread_problem());
 }
 
 uint64_t monitors_run_when_due(monitors_t *monitors, uint64_t limit_ns) {
@@ -63,4 +61,6 @@ void monitors_stop(const monitors_t *monitors, int status) {
   wall_monitor_stop(monitors->wall);
   stall_monitor_stop(monitors->stall, status);
   code_names_stop(monitors->code_names, monitors->note);
+  if (monitor_thread_problem())
+    (void)recording_add_marker(monitors->recording, monitor_thread_problem());
 }
