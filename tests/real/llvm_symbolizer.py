@@ -20,7 +20,7 @@ import subprocess
 
 from helpers import SEED, SONDE, check, needs, output_of, run_cases, skip
 
-ADDRESSES = 10_000
+ADDRESSES = 3_000
 BINARIES_MIN = 5
 EQUAL_MIN = 0.999
 
