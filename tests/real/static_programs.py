@@ -9,9 +9,11 @@ import signal
 import subprocess
 
 from helpers import (
-    SONDE, TIMEOUT_SECONDS, child_of, compile_c, fresh, record, report, run_cases, skip, sonde, start_record, try_sonde, until,
-    until_asleep)
+    SONDE, TIMEOUT_SECONDS, child_of, compile_c, fresh, needs_agent, record, report, run_cases, skip, sonde, start_record,
+    try_sonde, until, until_asleep)
 from shared.serving import REFUSES
+
+needs_agent()
 
 SOURCE = """
 #include <pthread.h>
