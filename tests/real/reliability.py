@@ -7,7 +7,6 @@ no process, no file that is not named, no tracer.
 usage: reliability.py [FAULT…]     words of the first column; without them a third of the cells is tried, at random.
 SONDE_THREADS: of the program with many threads"""
 import contextlib
-import ctypes
 import os
 import pathlib
 import random
@@ -20,7 +19,7 @@ import time
 
 from helpers import (
     SEED, SONDE, SOURCE, TIMEOUT_SECONDS, WORK, check, child_of, compile_c, events, fresh, needs_agent, others_can_run_sonde, report,
-    run_cases, skip_part, source_file, states_of, try_sonde, until)
+    run_cases, skip_part, source_file, states_of, until)
 
 needs_agent()
 PAGE = pathlib.Path(SOURCE, "docs", "reliability.md")
