@@ -142,7 +142,7 @@ def sensors_that_need_the_agent_are_refused():
             (["--trace"], "--trace"), (["--audit", "--sample"], "--audit"), (["--coverage"], "--coverage"):
         path, done = record([STATIC], *options, text=True)
         assert done.returncode == 125 and done.stderr.count("\n") == 1 and not os.path.exists(path), (options, done)
-        assert f"no library can be preloaded, which {needs} needs; link it dynamically, or leave out {needs}" in done.stderr
+        assert f"and {needs} needs a library in it; link it dynamically, or leave out {needs}: --sample" in done.stderr
         assert "--audit without other sensors" in done.stderr, done.stderr
 
 

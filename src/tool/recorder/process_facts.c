@@ -52,6 +52,13 @@ uint64_t process_facts_cpu_ns(pid_t pid) {
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+bool process_facts_idle(pid_t pid, uint64_t *last_ns) {
+  uint64_t now_ns = process_facts_cpu_ns(pid);
+  bool idle = now_ns && now_ns == *last_ns;
+  *last_ns = now_ns;
+  return idle;
+}
+
 bool process_facts_read(pid_t pid, process_facts_t *out) {
   char text[1024];
   if (proc_file_read(pid, "stat", text, sizeof text) <= 0 ||

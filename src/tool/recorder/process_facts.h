@@ -25,6 +25,9 @@ bool process_facts_read(pid_t pid, process_facts_t *out);
  * threads until now. It stands still while none of them runs. 0: unknown. */
 uint64_t process_facts_cpu_ns(pid_t pid);
 
+/* Whether no thread of PID has run since the last call with LAST_NS, which starts as 0. */
+bool process_facts_idle(pid_t pid, uint64_t *last_ns);
+
 /* The start of the initial stack of process PID, which differs after an execve; 0: unknown, or the
  * reader lacks the right. */
 uint64_t process_facts_stack(pid_t pid);

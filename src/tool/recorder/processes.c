@@ -339,19 +339,12 @@ static void look_at_children(processes_t *p, pid_t pid) {
 }
 
 /* A process that has not run since the last scan has no new child, and executes what it did. */
-static bool has_run(process_row_t *r) {
-  uint64_t process_ns = process_facts_cpu_ns(r->pid);
-  bool ran = !process_ns || process_ns != r->scanned_ns;
-  r->scanned_ns = process_ns;
-  return ran;
-}
-
 void processes_scan_unrecorded(processes_t *p) {
   read_births(p);
   for (size_t i = 0; i < p->running.count; i++) {
     pid_t pid = running(p, i)->pid;
     if (p->settings && running(p, i)->pidfd < 0) continue;
-    if (!has_run(running(p, i))) continue;
+    if (process_facts_idle(pid, &running(p, i)->scanned_ns)) continue;
     look_at(p, pid);
     look_at_children(p, pid); /* may move the rows */
   }

@@ -258,9 +258,7 @@ static void read_thread(wall_monitor_t *m, pid_t tid, uint64_t passed_ns) {
  * stands still, and no thread waited for a CPU. One system call then replaces some for each thread.
  */
 static bool is_idle(wall_monitor_t *m) {
-  uint64_t process_ns = process_facts_cpu_ns(m->stacks.pid);
-  bool idle = process_ns && process_ns == m->process_ns;
-  m->process_ns = process_ns;
+  bool idle = process_facts_idle(m->stacks.pid, &m->process_ns);
   for (size_t i = 0; i < m->count && idle; i++)
     idle = !m->threads[i].runnable;
   return idle;

@@ -59,11 +59,11 @@ static bool plan_outside(plan_t *plan, const char *command, char *refusal, size_
   const char *option = agent_option(o);
   if (option) {
     const char *remedy = preload_check_is_go(command) ? "" : "link it dynamically, or ";
-    snprintf(refusal, size,
-             "is statically linked, so no library can be preloaded, which %s needs; %sleave out "
-             "%s: --sample, --wall, --stall and --cpu work from outside, and --audit without other "
-             "sensors traces system calls",
-             option, remedy, option);
+    snprintf(
+        refusal, size,
+        "is statically linked, and %s needs a library in it; %sleave out %s: --sample, --wall, "
+        "--stall, --cpu, or --audit without other sensors, need none",
+        option, remedy, option);
     return false;
   }
   message_note("%s is statically linked, so sonde records it from outside: %sno allocations and no "

@@ -242,7 +242,7 @@ static void print_head(const trace_view_t *v, FILE *out) {
   else if (!t->calls && !t->unknown)
     print_note(r, out, "note",
                "no traced function was called: none was instrumented, or none matched the pattern; "
-               "'sonde record --trace='!*'' traces all functions of the program");
+               "record with --trace='!*' to trace all functions of the program");
   if (t->shown != t->calls + t->unknown)
     fprintf(out, "  shown      %s\n", report_count(t->shown, a));
   bool notes = !report_is_tight(r);

@@ -2,8 +2,8 @@
  *
  * A small limit on the stack (ulimit -s), which would end a verb that reads files by SIGSEGV.
  */
-#ifndef SONDE_CLI_STACK_ROOM_H
-#define SONDE_CLI_STACK_ROOM_H
+#ifndef SONDE_CLI_LINUX_START_STACK_ROOM_H
+#define SONDE_CLI_LINUX_START_STACK_ROOM_H
 
 #include <stdbool.h>
 

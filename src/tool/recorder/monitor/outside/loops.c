@@ -169,9 +169,7 @@ static void remove_ended(outside_loops_t *o) {
 /* Whether the last poll has read every thread, and none has run since: the process' CPU clock
  * stands still. */
 static bool is_idle(outside_loops_t *o) {
-  uint64_t process_ns = process_facts_cpu_ns(o->stacks->pid);
-  bool idle = process_ns && process_ns == o->process_ns;
-  o->process_ns = process_ns;
+  bool idle = process_facts_idle(o->stacks->pid, &o->process_ns);
   for (size_t i = 0; i < o->count && idle; i++)
     idle = o->threads[i].loop.is_settled;
   return idle;

@@ -51,9 +51,7 @@ static observed_program_t program_of(pid_t pid) {
 }
 
 bool observed_has_executed(observed_t *o) {
-  uint64_t process_ns = process_facts_cpu_ns(o->pid);
-  if (process_ns && process_ns == o->process_ns) return false; /* it has not run */
-  o->process_ns = process_ns;
+  if (process_facts_idle(o->pid, &o->process_ns)) return false;
   observed_program_t now = program_of(o->pid), before = o->program;
   if (!now.inode) return false; /* it is ending */
   o->program = now;

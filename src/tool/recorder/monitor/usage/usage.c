@@ -64,20 +64,13 @@ static bool has_begun(const usage_monitor_t *m) {
   return load_acquire(&m->recording->control->exec_index) != 0;
 }
 
-/* Whether the process has not run since the last poll. What others change in it, such as pages that
- * the kernel swaps out, is seen by the slow readings. */
-static bool is_idle(usage_monitor_t *m) {
-  uint64_t process_ns = process_facts_cpu_ns((pid_t)m->recording->header.pid);
-  bool idle = process_ns && process_ns == m->process_ns;
-  m->process_ns = process_ns;
-  return idle;
-}
-
+/* What others change in a process that has not run, such as pages that the kernel swaps out, is
+ * seen by the slow readings. */
 static void poll_once(usage_monitor_t *m, bool last) {
   uint64_t now_ns = os_monotonic_ns();
   uint32_t exec_index = load_acquire(&m->recording->control->exec_index);
   bool slow = last || now_ns >= m->slow_due_ns;
-  if (is_idle(m) && !slow) return;
+  if (process_facts_idle((pid_t)m->recording->header.pid, &m->process_ns) && !slow) return;
   usage_values_t before = m->now;
   if (exec_index != m->exec_index) flush(m);
   bool anew = exec_index != m->exec_index;
