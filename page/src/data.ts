@@ -11,7 +11,8 @@ export type Section = any;
 interface Raw {
   version: number;
   report: Section;
-  strings: string[];
+  /** The name of a function may be a pair: itself and its short form (src/tool/symbol/short_name.h). */
+  strings: (string | [string, string])[];
   frames: Record<"function" | "file" | "line" | "library" | "flags", number[]>;
   stacks: Record<"parent" | "frame", number[]>;
   threads: Record<"tid" | "name", number[]>;
@@ -62,6 +63,7 @@ export const MARKER = 8;
 export interface Fn {
   id: number;
   name: string;
+  short: string; // the name as tables show it
   library: string;
   file: string;
   fileText: number; // the number of its name
@@ -159,6 +161,7 @@ export class Data {
   readonly rss: Point[];
   /** By the number of the file's name. */
   readonly sources = new Map<number, Source>();
+  private readonly shortNames: Map<string, string>;
 
   constructor(raw: Raw) {
     if (raw.version !== 1) throw new Error(`data of version ${raw.version} are unknown`);
@@ -172,6 +175,7 @@ export class Data {
     this.callSums = times(raw.call_sums);
     this.parent = Int32Array.from(raw.stacks.parent);
     this.frame = Int32Array.from(raw.stacks.frame);
+    this.shortNames = new Map(raw.strings.filter((text) => typeof text !== "string"));
     this.frameFn = this.findFunctions();
     this.heap = this.heapPoints();
     this.rss = (raw.report.usage?.rss_bytes?.points ?? []).map((p: number[]) => ({
@@ -185,7 +189,13 @@ export class Data {
   }
 
   text(i: number): string {
-    return this.raw.strings[i];
+    const text = this.raw.strings[i];
+    return typeof text === "string" ? text : text[0];
+  }
+
+  /** The short form of a function's name in the report. */
+  short(name: string): string {
+    return this.shortNames.get(name) ?? name;
   }
 
   private findFunctions(): Int32Array {
@@ -204,6 +214,7 @@ export class Data {
         this.functions.push({
           id,
           name: this.text(frames.function[i]),
+          short: this.short(this.text(frames.function[i])),
           library: this.text(frames.library[i]),
           file: this.text(frames.file[i]),
           fileText: frames.file[i],

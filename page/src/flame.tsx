@@ -4,7 +4,7 @@
 // the browser's search find it. Parts narrower than two pixels are not drawn; zooming shows them.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Data } from "./data";
-import { percent, place, shortName } from "./format";
+import { percent, place } from "./format";
 import { matches, TreeNode } from "./model";
 
 const ROW = 19;
@@ -195,7 +195,7 @@ export function Flame({ data, root, up, amount, pattern, label, kind, extra }: P
                 }}
                 onPointerEnter={() => setHint(text(box))}
               >
-                {box.width * width > 24 ? shortName(fn.name) : ""}
+                {box.width * width > 24 ? fn.short : ""}
               </div>
             );
           })}

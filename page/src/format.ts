@@ -49,25 +49,6 @@ export function exactSeconds(ns: number): string {
   return String(Number((ns / 1e9).toFixed(9)));
 }
 
-/** A name without the arguments and the deeper template arguments of C++ and Rust. */
-export function shortName(name: string): string {
-  if (name.length <= 60) return name;
-  let out = "";
-  let depth = 0;
-  for (const c of name) {
-    if (c === "<") {
-      if (depth++ === 0) out += "<…>";
-    } else if (c === ">" && depth > 0) {
-      depth--;
-    } else if (c === "(" && depth === 0 && out && !out.endsWith(" ") && !out.endsWith("::")) {
-      break;
-    } else if (depth === 0) {
-      out += c;
-    }
-  }
-  return out || name;
-}
-
 export function place(file: string, line: number, library: string): string {
   if (!file) return library;
   const name = file.slice(file.lastIndexOf("/") + 1);

@@ -137,7 +137,7 @@ export function stateAt(data: Data, tid: number, ns: number): string {
     const length = raw.samples.samples[i] * data.sampleNs;
     if (data.samples.from[i] - length <= ns && ns < data.samples.from[i]) {
       const fn = data.owner(raw.samples.stack[i]);
-      return fn ? `running ${fn.name}` : "running";
+      return fn ? `running ${fn.short}` : "running";
     }
   }
   for (let i = 0; i < raw.waits.thread.length; i++) {
@@ -151,7 +151,7 @@ export function stateAt(data: Data, tid: number, ns: number): string {
       owner: raw.places.owner[p],
       mutex: raw.places.mutex[p] === 1,
     });
-    return fn ? `${text}, in ${fn.name}` : text;
+    return fn ? `${text}, in ${fn.short}` : text;
   }
   return "not sampled";
 }

@@ -482,5 +482,5 @@ export function compile(text: string): RegExp | null {
 }
 
 export function matches(fn: Fn, pattern: RegExp): boolean {
-  return pattern.test(fn.name) || pattern.test(fn.library) || pattern.test(fn.file);
+  return [fn.name, fn.short, fn.library, fn.file].some((text) => pattern.test(text));
 }

@@ -2,7 +2,7 @@
 //
 // Parts that several views share: names of functions, stacks, and groups of buttons.
 import { Data, Fn, Section } from "./data";
-import { place, shortName } from "./format";
+import { place } from "./format";
 
 export interface ViewProps {
   data: Data;
@@ -20,7 +20,7 @@ export function exactly(name: string): string {
 export function FunctionName({ fn, onSearch }: { fn: Fn; onSearch?: (text: string) => void }) {
   const name = (
     <span class={fn.own ? "name own" : "name"} title={fn.name}>
-      {shortName(fn.name)}
+      {fn.short}
     </span>
   );
   if (!onSearch) return name;

@@ -5,7 +5,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { axisStep, binNs, labelLeft } from "./axis";
 import { Data, Point, Section } from "./data";
-import { bytes, duration, exactSeconds, seconds, shortName } from "./format";
+import { bytes, duration, exactSeconds, seconds } from "./format";
 import { makeLanes, orderThreads, STATES, STATE_TEXT, stateAt } from "./lanes";
 import { Range, WHOLE, isWhole } from "./model";
 
@@ -31,7 +31,7 @@ function marksOf(data: Data): Mark[] {
       to: s.began_ns + s.total_ns,
       tid: s.tid,
       kind: "stall",
-      text: `stall of ${duration(s.length_ns)}: ${s.hot_path?.function ?? s.cause}`,
+      text: `stall of ${duration(s.length_ns)}: ${data.short(s.hot_path?.function ?? s.cause)}`,
     });
   const { marks, calls } = data.raw;
   for (let i = 0; i < marks.ns.length; i++)
@@ -295,9 +295,8 @@ export function Timeline(props: Props) {
     const parts = [`${seconds(ns, step)} s`];
     const row = y === null ? -1 : Math.floor((y - top) / (LANE + GAP));
     const tid = y === null ? props.tid : (shown[row]?.tid ?? 0);
-    if (tid) parts.push(`${data.threadName(tid)}: ${shortName(stateAt(data, tid, ns))}`);
-    for (const m of near.slice(0, 3))
-      if (!tid || !m.tid || m.tid === tid) parts.push(shortName(m.text));
+    if (tid) parts.push(`${data.threadName(tid)}: ${stateAt(data, tid, ns)}`);
+    for (const m of near.slice(0, 3)) if (!tid || !m.tid || m.tid === tid) parts.push(m.text);
     const value = (points: Point[]) => {
       let found: number | undefined;
       for (const p of points) {

@@ -2,7 +2,7 @@
 //
 // The page of `sonde query`: the answer's rows, filtered by text, with the frames of each row's stack.
 import { useState } from "preact/hooks";
-import { bytes, count, duration, percent, shortName } from "./format";
+import { bytes, count, duration, percent } from "./format";
 import { Frames } from "./names";
 import { Column, Table } from "./table";
 
@@ -15,6 +15,8 @@ export interface AnswerData {
   store: string;
   columns: { name: string; unit: Unit }[];
   rows: Cell[][];
+  /** The short forms of the names of functions, where they differ. */
+  short: Record<string, string>;
   /** The frames of a stack, by its id, from the innermost. */
   stacks: Record<string, Record<string, string | number>[]>;
 }
@@ -28,7 +30,7 @@ function cellText(cell: Cell, unit: Unit): string {
   return Number.isInteger(cell) ? count(cell) : cell.toPrecision(6);
 }
 
-function columnsOf({ columns, rows }: AnswerData): Column<Cell[]>[] {
+function columnsOf({ columns, rows, short }: AnswerData): Column<Cell[]>[] {
   const isUnitWord = (name: string) => name === "unit";
   return columns.flatMap(({ name, unit }, i): Column<Cell[]>[] => {
     if (isUnitWord(name) || rows.every((row) => row[i] === "")) return [];
@@ -42,7 +44,7 @@ function columnsOf({ columns, rows }: AnswerData): Column<Cell[]>[] {
         cell: (row) =>
           name === "function" ? (
             <code class="name" title={String(row[i])}>
-              {shortName(String(row[i]))}
+              {short[String(row[i])] ?? row[i]}
             </code>
           ) : (
             cellText(row[i], unit)

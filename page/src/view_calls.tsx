@@ -6,7 +6,7 @@ import { useMemo, useState } from "preact/hooks";
 import { Call, callersOf, CallSum, callSums, longestCalls, nesting } from "./calls";
 import { Section } from "./data";
 import { Flame } from "./flame";
-import { count, duration, place, seconds, shortName } from "./format";
+import { count, duration, place, seconds } from "./format";
 import { Filter, isWhole, matches } from "./model";
 import { Choice, FunctionName, Place, ViewProps } from "./names";
 import { Column, Table } from "./table";
@@ -115,7 +115,7 @@ function ofReport({ data, pattern, ownOnly }: Props, sums: CallSum[]): Row[] {
       totalNs: f.total_ns,
       text: (
         <span class="name" title={f.function}>
-          {shortName(f.function ?? "?")}
+          {data.short(f.function ?? "?")}
         </span>
       ),
       place: place(f.file ?? "", f.line ?? 0, f.module ?? ""),
@@ -190,7 +190,7 @@ function Slowest(props: Props) {
           cell: (c) => duration(c.to - c.from) + (c.open ? " or more" : ""),
           value: (c) => c.to - c.from,
         },
-        { title: "function", cell: (c) => <FunctionName fn={c.fn} />, value: (c) => c.fn.name },
+        { title: "function", cell: (c) => <FunctionName fn={c.fn} />, value: (c) => c.fn.short },
         {
           title: "began",
           number: true,

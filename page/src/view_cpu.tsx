@@ -44,7 +44,7 @@ export function CpuView(props: ViewProps & { filter: Filter }) {
             {
               title: "function",
               cell: (r) => <FunctionName fn={r.fn} onSearch={toFlame} />,
-              value: (r) => r.fn.name,
+              value: (r) => r.fn.short,
             },
             {
               title: "total",

@@ -72,7 +72,11 @@ export function DiffView(props: ViewProps & { old: Data }) {
           rows={rows.filter((r) => (!ownOnly || r.fn.own) && (!pattern || matches(r.fn, pattern)))}
           name={(r) => r.fn.name}
           columns={[
-            { title: "function", cell: (r) => <FunctionName fn={r.fn} />, value: (r) => r.fn.name },
+            {
+              title: "function",
+              cell: (r) => <FunctionName fn={r.fn} />,
+              value: (r) => r.fn.short,
+            },
             {
               title: "change",
               number: true,

@@ -86,7 +86,7 @@ export function MemoryView(props: Props) {
             {
               title: "function",
               cell: (r) => <FunctionName fn={r.fn} onSearch={toFlame} />,
-              value: (r) => r.fn.name,
+              value: (r) => r.fn.short,
             },
             {
               title: "bytes",

@@ -4,7 +4,7 @@
 import { useMemo } from "preact/hooks";
 import { Section } from "./data";
 import { stalls, stallWeights } from "./findings";
-import { duration, percent, seconds, shortName } from "./format";
+import { duration, percent, seconds } from "./format";
 import { Filter, withLibrary } from "./model";
 import { Frames, ViewProps } from "./names";
 import { Table } from "./table";
@@ -55,7 +55,11 @@ export function StallsView(props: ViewProps & { filter: Filter }) {
           { title: "cause", cell: (s) => s.cause, value: (s) => s.cause },
           {
             title: "function",
-            cell: (s) => <span class="name own">{shortName(hot(s))}</span>,
+            cell: (s) => (
+              <span class="name own" title={hot(s)}>
+                {data.short(hot(s))}
+              </span>
+            ),
             value: hot,
           },
           {

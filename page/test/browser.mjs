@@ -203,6 +203,17 @@ const checks = {
     await page.locator("#panel .box").first().waitFor();
   },
 
+  /** The names of the table are the short ones; the title has the whole name. */
+  async names(page) {
+    const shown = await page.$$eval("#panel td .name", (all) =>
+      all.map((name) => [name.textContent, name.title]),
+    );
+    for (const [short, name] of Object.entries(report))
+      equal(Object.fromEntries(shown)[short], name, `the title of ${short}`);
+    await page.getByRole("searchbox", { name: "Search" }).fill("basic_string<char");
+    equal((await rows(page)).length, 1, "rows with a part of the whole name");
+  },
+
   /** The source text, and the samples by line: those of the report's stacks. */
   async sources(page) {
     const file = report.sample.stacks

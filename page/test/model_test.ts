@@ -8,7 +8,7 @@ import { binNs, labelLeft, momentEnd, snap } from "../src/axis";
 import { callersOf, callSums, longestCalls, nesting } from "../src/calls";
 import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
-import { bytes, duration, percent, shortName } from "../src/format";
+import { bytes, duration, percent } from "../src/format";
 import { spreadQueued } from "../src/lanes";
 import { fileSums } from "../src/lines";
 import {
@@ -295,6 +295,19 @@ test("differences pair functions by name and library", () => {
   assert.equal(changeOf(100, 104, 200), "same");
 });
 
+test("names are shown in their short form, and found by both", () => {
+  const { raw } = recording();
+  const strings = raw.strings.with(2, ["int work(std::span<int>)", "work"]);
+  const named = new Data({ ...raw, strings });
+  const [main, work] = named.functions;
+  assert.deepEqual([main.name, main.short], ["main", "main"]);
+  assert.deepEqual([work.name, work.short], ["int work(std::span<int>)", "work"]);
+  assert.equal(named.text(2), work.name);
+  assert.equal(named.short(work.name), "work");
+  assert.equal(named.short("of no stack"), "of no stack");
+  for (const text of ["^int work", "^work$"]) assert.ok(matches(work, compile(text)!));
+});
+
 test("search", () => {
   assert.equal(compile("("), null);
   assert.ok(matches(data.functions[1], compile("WOR".toLowerCase())!));
@@ -305,9 +318,6 @@ test("units", () => {
   assert.equal(duration(1234567), "1.23 ms");
   assert.equal(bytes(15300000), "15.3 MB");
   assert.equal(percent(1, 8), "12.5 %");
-  const long =
-    "std::vector<std::pair<int, std::string>, std::allocator<int>>::push_back(int const&)";
-  assert.equal(shortName(long), "std::vector<…>::push_back");
 });
 
 test("time in the queue for a CPU is where the thread was not seen", () => {

@@ -189,6 +189,8 @@ def a_page_has_the_rows_and_the_frames_of_their_stacks():
     assert list(data["stacks"]) == [leak] and len(data["rows"]) == len(_ask("stack", leak)), data
     _, data = _page("--sql", "SELECT 1 AS one, NULL AS absent, '</script>' AS mark")
     assert data["rows"] == [[1, None, "</script>"]], data
+    _, data = _page("--sql", "SELECT 'void fill<int>(int const&)' AS function UNION ALL SELECT 'main'")
+    assert data["short"] == {"void fill<int>(int const&)": "fill<int>"}, data
 
 
 def sql_answers_the_rest_and_changes_nothing():

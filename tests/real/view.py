@@ -308,6 +308,32 @@ def sources():
     relative_source(source)
 
 
+def names():
+    """Names of C++ have the short form of the report; the whole name is in the title."""
+    path = fresh()
+    source, program = fresh(".cc"), fresh(".program")
+    pathlib.Path(source).write_text("""
+        #include <map>
+        #include <string>
+        volatile long sum;
+        template <class T> __attribute__((noinline)) void fill(const T &, long n) {
+          for (long i = 0; i < n; i++) sum = sum + i;
+        }
+        int main() {
+          fill(1, 30000000);
+          fill(std::map<std::string, std::map<std::string, long>>(), 60000000);
+        }""")
+    subprocess.run(["g++", "-g", "-O1", source, "-o", program], check=True)
+    record([program], "--sample=999", path=path)
+    page, told = page_of(path)
+    wanted = {"fill<int>": "void fill<int>(int const&, long)", "main": "main"}
+    found = {text[1]: text[0] for text in data_of(page)["strings"] if isinstance(text, list)}
+    wanted["fill<std::map<…> >"] = found.get("fill<std::map<…> >", "missing")
+    check(wanted["fill<std::map<…> >"].startswith("void fill<std::map<std::__cxx11::basic_string<char, "), found)
+    pathlib.Path(told).write_text(json.dumps(wanted))
+    drive(page, told, "names")
+
+
 def relative_source(source):
     """A file with a relative name, of a build with a relative compilation folder, is found from the working folder."""
     path, page, program = fresh(), fresh(".html"), fresh(".program")
@@ -382,5 +408,5 @@ def built():
 
 
 built()
-run_cases([figures, use, bins, progress, limits_of_memory, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, changes, of_an_answer, refusals,
+run_cases([figures, use, bins, progress, limits_of_memory, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, names, changes, of_an_answer, refusals,
            without_display])

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "report/exports/page/document.h"
+#include "report/exports/page/names.h"
 #include "report/json.h"
 #include "sonde/status.h"
 #include "store/queries.h"
+#include "symbol/short_name.h"
 
 static const char *unit_word(const answer_t *a, size_t column) {
   static const char *const words[] = {"text", "count", "ns", "bytes", "percent", "number"};
@@ -40,6 +42,31 @@ static json_object *rows_json(const answer_t *a) {
   return rows;
 }
 
+/* ---- names --------------------------------------------------------------------------------- */
+
+static size_t column_named(const answer_t *a, const char *name) {
+  size_t column = 0;
+  while (column < a->columns.count && strcmp(a->columns.items[column], name) != 0)
+    column++;
+  return column;
+}
+
+/* The short forms of the names of functions, by name, where they differ. */
+static json_object *short_json(const answer_t *a) {
+  json_object *names = json_new_object();
+  size_t column = column_named(a, "function");
+  for (size_t row = 0; column < a->columns.count && row < answer_rows(a); row++) {
+    const char *name = answer_at(a, row, column)->text;
+    size_t size = name ? SHORT_NAME_SIZE(strlen(name)) : 0;
+    char *text = name ? malloc(size) : NULL;
+    if (!text) continue;
+    if (strcmp(short_name(name, PAGE_NAME_COLUMNS, text, size), name) != 0)
+      json_object_object_add(names, name, json_new_text(text));
+    free(text);
+  }
+  return names;
+}
+
 /* ---- frames ------------------------------------------------------------------------------- */
 
 /* Adds the frames of STACK unless they are there, or the store has none. */
@@ -61,9 +88,7 @@ static void add_stack(json_object *stacks, engine_t *engine, const char *stack) 
 
 static json_object *stacks_json(const answer_t *a, const answer_page_t *page, engine_t *engine) {
   json_object *stacks = json_new_object();
-  size_t column = 0;
-  while (column < a->columns.count && strcmp(a->columns.items[column], "stack") != 0)
-    column++;
+  size_t column = column_named(a, "stack");
   for (size_t row = 0; column < a->columns.count && row < answer_rows(a); row++) {
     const char *stack = answer_at(a, row, column)->text;
     if (stack) add_stack(stacks, engine, stack);
@@ -91,6 +116,7 @@ int answer_write_page(const answer_t *a, const answer_page_t *page, engine_t *en
   json_add_text(data, "store", page->store);
   json_object_object_add(data, "columns", columns_json(a));
   json_object_object_add(data, "rows", rows_json(a));
+  json_object_object_add(data, "short", short_json(a));
   json_object_object_add(data, "stacks", stacks_json(a, page, engine));
   int status = page_write_answer(page->title, text, data, out);
   json_object_put(data);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbol/short_name.h"
+
 /* As the sections count functions (report/functions.c), so that a page shows the same figures. */
 enum { DEPTH_MAX = 4096 };
 
@@ -73,7 +75,8 @@ static uint32_t frame_of(page_names_t *n, const frame_name_t *name, bool is_mark
       .library = page_text(n, name->library),
       .line = name->line,
       .flags = (name->own ? PAGE_FRAME_OWN : 0u) | (name->system ? PAGE_FRAME_SYSTEM : 0u) |
-               (name->inlined ? PAGE_FRAME_INLINED : 0u) | (is_marker ? PAGE_FRAME_MARKER : 0u)};
+               (name->inlined ? PAGE_FRAME_INLINED : 0u) | (is_marker ? PAGE_FRAME_MARKER : 0u) |
+               (name->known && !name->is_text ? PAGE_FRAME_NAME : 0u)};
   return add_frame(n, &frame);
 }
 
@@ -231,13 +234,40 @@ uint32_t *page_functions(const page_names_t *n) {
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static void write_texts(const page_names_t *n, page_stream_t *out) {
+static void write_name(const char *name, char *text, size_t size, page_stream_t *out) {
+  short_name(name, PAGE_NAME_COLUMNS, text, size);
+  bool differs = strcmp(name, text) != 0;
+  if (differs) page_put(out, "[");
+  page_put_json(out, name);
+  if (!differs) return;
+  page_put(out, ",");
+  page_put_json(out, text);
+  page_put(out, "]");
+}
+
+static void write_texts(page_names_t *n, page_stream_t *out) {
+  size_t longest = 0, size;
+  bool *is_name = calloc(n->texts.count + 1, sizeof *is_name);
+  for (size_t i = 0; is_name && i < n->frames.count; i++) {
+    const page_frame_t *f = &n->frames.items[i];
+    if (!(f->flags & PAGE_FRAME_NAME)) continue;
+    is_name[f->function] = true;
+    size = SHORT_NAME_SIZE(strlen(n->texts.items[f->function]));
+    if (size > longest) longest = size;
+  }
+  char *text = malloc(longest + 1);
+  n->failed |= !is_name || !text;
   page_put(out, "\"strings\":[");
-  for (size_t i = 0; i < n->texts.count; i++) {
+  for (size_t i = 0; i < n->texts.count && !n->failed; i++) {
     if (i) page_put(out, ",");
-    page_put_json(out, n->texts.items[i]);
+    if (is_name[i])
+      write_name(n->texts.items[i], text, longest, out);
+    else
+      page_put_json(out, n->texts.items[i]);
   }
   page_put(out, "]");
+  free(is_name);
+  free(text);
 }
 
 /* NAME and the COLUMN of COUNT records of SIZE bytes at ITEMS; OFFSET is that of the column. */
@@ -256,7 +286,7 @@ static void write_column(page_stream_t *out, const char *name, const void *items
 #define COLUMN(out, name, array, type, field)                                                      \
   write_column(out, name, (array).items, (array).count, sizeof(type), offsetof(type, field))
 
-void page_names_write(const page_names_t *n, page_stream_t *out) {
+void page_names_write(page_names_t *n, page_stream_t *out) {
   write_texts(n, out);
   COLUMN(out, ",\"frames\":{\"function\":[", n->frames, page_frame_t, function);
   COLUMN(out, ",\"file\":[", n->frames, page_frame_t, file);

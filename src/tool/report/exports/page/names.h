@@ -19,7 +19,11 @@ enum {
   PAGE_FRAME_SYSTEM = 2,
   PAGE_FRAME_INLINED = 4,
   PAGE_FRAME_MARKER = 8, /* "[truncated]": no function */
+  PAGE_FRAME_NAME = 16,  /* the function has a name, which may be shortened */
 };
+
+/* Short names (symbol/short_name.h) have at most so many columns. */
+enum { PAGE_NAME_COLUMNS = 60 };
 
 typedef struct page_frame {
   uint32_t function, file, library; /* texts */
@@ -64,7 +68,9 @@ uint32_t page_node(page_names_t *names, uint32_t parent, uint32_t frame);
 /* By frame: the first frame with the same function. Free it. NULL: out of memory. */
 uint32_t *page_functions(const page_names_t *names);
 
-/* Writes the tables as members of an object: "strings":[…],"frames":{…},"stacks":{…} */
-void page_names_write(const page_names_t *names, page_stream_t *out);
+/* Writes the tables as members of an object: "strings":[…],"frames":{…},"stacks":{…}. The name of a
+ * function is an array of itself and its short form, unless they are equal: gzip finds the one in
+ * the other. */
+void page_names_write(page_names_t *names, page_stream_t *out);
 
 #endif
