@@ -121,9 +121,15 @@ def end(process, *signals):
     process.wait()
 
 
+def obey_interrupts():
+    """In a process that a shell started in the background, SIGINT is ignored, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(words, folder):
     return subprocess.Popen([str(word) for word in words], cwd=folder, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+                            preexec_fn=obey_interrupts)
 
 
 def record(program, binary, folder):
