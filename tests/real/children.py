@@ -193,7 +193,7 @@ def a_static_program(folder):
     _recorded(rows)
     first, last = _rows(rows, static)
     assert first["not_recorded"] == last["not_recorded"] == "it is statically linked", rows
-    assert "statically linked" in done.stderr, done.stderr
+    assert "statically linked; 'sonde record -- " in done.stderr, done.stderr
 
 
 def short_children_of_a_static_program(folder):

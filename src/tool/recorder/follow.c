@@ -172,7 +172,7 @@ static void finish(const follow_t *f, followed_t *c) {
   if (c->pidfd >= 0) close(c->pidfd);
   int status = recording_finish(&c->recording, (int)wait_status);
   if (status < 0) message_note("cannot write the end of '%s'", c->path);
-  notes_of_programs(c->recording.control, NULL);
+  notes_of_programs(c->recording.control, processes_last(f->processes, c->pid));
   uint32_t reason = c->recording.header.stop_reason;
   if (reason) message_note("recording '%s' stopped early: %s", c->path, record_stop_text(reason));
   if (!c->recording.header.exec_count) unlink(c->path); /* its agent recorded nothing */

@@ -15,6 +15,7 @@
 #include "base/terminal.h"
 #include "hook/move.h"
 #include "record/format.h"
+#include "recorder/process_facts.h"
 
 /* The shared buffers and the tables of the agent are mapped in the program. */
 void notes_of_address_space(void) {
@@ -27,17 +28,24 @@ void notes_of_address_space(void) {
       (unsigned long long)limit.rlim_cur >> 20, (unsigned long long)own_bytes >> 20);
 }
 
-void notes_of_programs(const shm_control_t *control, const char *why) {
+/* LAST replaced the program and did not load the agent. */
+static void note_last_program(uint32_t pid, const process_row_t *last) {
+  const char *command = last && last->command ? last->command : "a program";
+  const char *why = last && last->why ? last->why : "its agent did not start";
+  char remedy[PATH_MAX + 64];
+  process_facts_remedy(why, command, remedy, sizeof remedy);
+  message_note("process %u executed %s, which did not load the agent, so it is not recorded: %s%s",
+               pid, command, why, remedy);
+}
+
+void notes_of_programs(const shm_control_t *control, const process_row_t *last) {
   const int size = sizeof control->emulator; /* the program can write there */
   if (control->emulator[0])
     message_note("%.*s executes the program itself: the recording shows %.*s, not the program that "
                  "it runs",
                  size, control->emulator, size, control->emulator);
   else if (control->exec_index && control->executing)
-    message_note(
-        "process %u executed a program that did not load the agent, so that program is not "
-        "recorded: %s",
-        control->pid, why ? why : "its agent did not start");
+    note_last_program(control->pid, last);
   if (control->own_malloc && load_relaxed(&control->mode) & RECORD_ANY_BLOCKS)
     message_note("process %u has a malloc in its executable or in its sanitizer's runtime, "
                  "which a preloaded library cannot replace: its blocks are not recorded",
@@ -131,9 +139,10 @@ static void note_no_agent(uint32_t exit_status) {
                  "shows why");
 }
 
-bool notes_of_recording(const recording_t *r, const char *path, int finished, const char *why) {
+bool notes_of_recording(const recording_t *r, const char *path, int finished,
+                        const process_row_t *last) {
   const record_header_t *h = &r->header;
-  notes_of_programs(r->control, why);
+  notes_of_programs(r->control, last);
   if (!is_in_place(r, path)) {
     message_note("the recording is lost: '%s' was removed or replaced while the command ran", path);
     return false;

@@ -6,22 +6,23 @@
 #ifndef SONDE_RECORDER_NOTES_H
 #define SONDE_RECORDER_NOTES_H
 
+#include "recorder/processes.h"
 #include "recorder/recording_file.h"
 
 /* Before a program is recorded: that a limit on address space leaves it little. */
 void notes_of_address_space(void);
 
 /* Programs that are missing: what an emulator runs, what replaced the program and did not load the
- * agent, for the reason WHY (NULL: unknown); and blocks of an allocator in the executable. */
-void notes_of_programs(const shm_control_t *control, const char *why);
+ * agent, which is LAST (NULL: unknown); and blocks of an allocator in the executable. */
+void notes_of_programs(const shm_control_t *control, const process_row_t *last);
 
 /* Functions that --trace could not trace. */
 void notes_of_trace(const shm_control_t *control);
 
-/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events. WHY
+/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events. LAST
  * as above. Returns false if the file is no longer at PATH. */
 bool notes_of_recording(const recording_t *recording, const char *path, int finished,
-                        const char *why);
+                        const process_row_t *last);
 
 /* Prints once that the file has BYTES after NS, when that is much and no limit bounds it, and again
  * whenever it is four times as large. *NOTED begins as 0. */

@@ -20,10 +20,12 @@
 const char process_facts_apart[] =
     "it is in another network namespace, without the recorder's socket";
 
+static const char statically[] = "it is statically linked";
+
 #define ENVIRONMENT_MAX (1u << 17)
 
 static const char *const verdicts[] = {[PRELOAD_WORKS] = NULL,
-                                       [PRELOAD_STATIC] = "it is statically linked",
+                                       [PRELOAD_STATIC] = statically,
                                        [PRELOAD_32_BIT] = "it is a 32-bit program",
                                        [PRELOAD_GAINS_RIGHTS] =
                                            "it gains rights (setuid, setgid, capabilities)"};
@@ -186,6 +188,15 @@ const char *process_facts_why(pid_t pid, const char *settings) {
   if (!why && !has_settings(pid, settings))
     why = "a parent that is not recorded cleared its environment";
   return why;
+}
+
+char *process_facts_remedy(const char *why, const char *command, char *out, size_t size) {
+  int word = (int)strcspn(command, " ");
+  const char *rest = command[word] ? " \u2026" : "";
+  *out = 0;
+  if (why == statically && word)
+    snprintf(out, size, "; 'sonde record -- %.*s%s' records it from outside", word, command, rest);
+  return out;
 }
 
 const char *process_facts_why_file(pid_t pid, const char *file) {

@@ -58,6 +58,10 @@ extern const char process_facts_apart[];
  * known. */
 const char *process_facts_why(pid_t pid, const char *settings);
 
+/* What records COMMAND, which is not recorded for the reason WHY: writes an end for the sentence to
+ * OUT, of SIZE bytes; "": nothing is known. Returns OUT. */
+char *process_facts_remedy(const char *why, const char *command, char *out, size_t size);
+
 /* Why FILE, a path as the process PID sees it, will not run the agent. NULL: it should, or FILE is
  * "".
  */

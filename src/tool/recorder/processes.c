@@ -3,6 +3,7 @@
 #include "recorder/processes.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -396,10 +397,9 @@ void processes_serve(processes_t *p, const struct pollfd *fds, size_t count) {
 
 /* ---- the list ------------------------------------------------------------------------------ */
 
-const char *processes_why(const processes_t *p, pid_t pid) {
+const process_row_t *processes_last(const processes_t *p, pid_t pid) {
   for (size_t i = p->count; i-- > 0;)
-    if (p->items[i].pid == pid)
-      return p->items[i].next_command ? p->items[i].next_why : p->items[i].why;
+    if (p->items[i].pid == pid) return &p->items[i];
   return NULL;
 }
 
@@ -439,12 +439,14 @@ void processes_print_unrecorded(const processes_t *p) {
       count += !p->items[k].file && !strcmp(p->items[k].why, r->why);
     const char *command = r->command ? r->command : "unknown";
     size_t word = strcspn(command, " ");
+    char remedy[PATH_MAX + 64];
+    process_facts_remedy(r->why, r->command ? r->command : "", remedy, sizeof remedy);
     if (count == 1)
-      message_note("process %d (%.*s) is not recorded: %s", (int)r->pid, (int)word, command,
-                   r->why);
+      message_note("process %d (%.*s) is not recorded: %s%s", (int)r->pid, (int)word, command,
+                   r->why, remedy);
     else
-      message_note("%zu processes are not recorded (%.*s and others): %s", count, (int)word,
-                   command, r->why);
+      message_note("%zu processes are not recorded (%.*s and others): %s%s", count, (int)word,
+                   command, r->why, remedy);
   }
 }
 

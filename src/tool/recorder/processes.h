@@ -111,8 +111,8 @@ void processes_pids(const processes_t *processes, pid_t *pids);
 void processes_poll(const processes_t *processes, struct pollfd *fds);
 void processes_serve(processes_t *processes, const struct pollfd *fds, size_t count);
 
-/* The program announced last by a process, for a message: why the agent did not run in it. */
-const char *processes_why(const processes_t *processes, pid_t pid);
+/* The last program of a process that has ended. NULL: unknown. */
+const process_row_t *processes_last(const processes_t *processes, pid_t pid);
 
 /* Writes the list to the recording. Returns the number of processes; *UNRECORDED of them, or
  * programs in them, are not recorded. */

@@ -415,7 +415,7 @@ static int run(recorder_t *s, char **command_line) {
     int finished = recording_finish(&s->recording, status);
     search_leaks(s);
     is_kept = notes_of_recording(&s->recording, s->path, finished,
-                                 processes_why(&s->processes, s->child.pid));
+                                 processes_last(&s->processes, s->child.pid));
     if (s->observed) observed_close(s->observed);
     wait_for_children(s);
     list_processes(s, is_kept);
