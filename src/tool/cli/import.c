@@ -19,6 +19,7 @@
 #include "cli/verbs.h"
 #include "import/apple.h"
 #include "import/memgraph.h"
+#include "report/report.h"
 #include "symbol/symbol.h"
 
 enum { KEY_RECORDS = CLI_LONG_ONLY };
@@ -122,8 +123,9 @@ static void print_graph(const job_t *job) {
     snprintf(unread, sizeof unread,
              "; not read: %" PRIu64 " parts compressed as LZFSE, %" PRIu64 " damaged", g->lzfse,
              g->damaged);
-  message_note("'%s', a memory graph%s: %zu images, %s%s, %s%s", job->graph_path, process,
-               g->images.count, g->table.nodes ? "a stack table" : "no stack table",
+  message_note("'%s', a memory graph%s: %zu image%s, %s%s, %s%s", job->graph_path, process,
+               g->images.count, report_plural(g->images.count),
+               g->table.nodes ? "a stack table" : "no stack table",
                g->table_wrong ? " of a known version" : "", log, unread);
 }
 
@@ -220,9 +222,11 @@ static void describe(offline_t *to, const job_t *job, const apple_summary_t *fou
 static void print_result(const job_t *job, const char *output, const apple_summary_t *f,
                          int layout) {
   fprintf(stderr,
-          "%s: %" PRIu64 " events and %" PRIu64 " mappings of %" PRIu64 " threads, %" PRIu64
-          " stack nodes, %" PRIu64 " frames, %zu images",
-          output, f->events, f->regions, f->threads, f->stacks, f->frames, job->images.count);
+          "%s: %" PRIu64 " event%s and %" PRIu64 " mapping%s of %" PRIu64 " thread%s, %" PRIu64
+          " stack node%s, %" PRIu64 " frame%s, %zu image%s",
+          output, f->events, report_plural(f->events), f->regions, report_plural(f->regions),
+          f->threads, report_plural(f->threads), f->stacks, report_plural(f->stacks), f->frames,
+          report_plural(f->frames), job->images.count, report_plural(job->images.count));
   if (layout) fprintf(stderr, "; records of %d bytes", layout);
   fputc('\n', stderr);
   if (!job->has_table) message_note("no stack table: stacks have no frames");
