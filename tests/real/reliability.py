@@ -127,6 +127,23 @@ def _read_only(ground):
     _mount(ground, "-t", "tmpfs", "-o", "size=1m,ro", "none")
 
 
+def _turned_read_only(ground):
+    """What ext4 does on an error. A remount on request is refused while a file is open for writing."""
+    image = fresh(".ext4")
+    with open(image, "wb") as file:
+        file.truncate(32 << 20)
+    whole = ground.folder
+    if subprocess.run(["mkfs.ext4", "-q", image], capture_output=True, check=False).returncode or subprocess.run(
+            ["mount", "-o", "loop,errors=remount-ro", image, whole], capture_output=True, check=False).returncode:
+        return "no ext4 can be mounted"
+    ground.cleanup.callback(subprocess.run, ["umount", "-l", whole], check=True)
+    device = pathlib.Path(subprocess.run(["findmnt", "-n", "-o", "SOURCE", whole], capture_output=True, text=True,
+                                         check=True).stdout.strip()).name
+    ground.threads, ground.seconds = 200, 3
+    ground.during = lambda program, recorder: pathlib.Path("/sys/fs/ext4", device, "trigger_fs_error").write_text("1")
+    return None
+
+
 def _removed(ground):
     ground.folder = ground.folder / "gone"
     ground.folder.mkdir()
@@ -231,6 +248,7 @@ def _crash(*words):
 
 FAULTS = {
     "a full disk": _full_disk, "a disk quota that is used up": _quota, "a read-only folder": _read_only,
+    "the file system becomes read-only": _turned_read_only,
     "a removed folder": _removed, "the kernel kills the program: no memory": _program_without_memory,
     "the kernel kills sonde: no memory": _sonde_without_memory, "the clock jumps a day ahead": _jump(1),
     "the clock jumps a day back": _jump(-1), "another time namespace": _other_clock, "thousands of threads": _threads,
@@ -238,7 +256,7 @@ FAULTS = {
     "`ulimit -Ss 128`": _limit("--stack=131072:8388608"), "`ulimit -s 128`": _limit("--stack=131072"), "`ulimit -u 2`": _no_more_threads,
     "`ulimit -f 64`": _limit("--fsize=65536"), "`ulimit -l 0`": _limit("--memlock=0"),
     "`ulimit -c 0`, and a crash": _crash("--core=0")}
-NEEDS_MOUNTS = (_full_disk, _quota, _read_only)
+NEEDS_MOUNTS = (_full_disk, _quota, _read_only, _turned_read_only)
 
 
 # ---- the program --------------------------------------------------------------------------------------------
