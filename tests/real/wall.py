@@ -86,7 +86,8 @@ def the_time_of_each_thread_is_where_it_was():
 
 
 def traced_calls_hide_no_caller():
-    """The frame of a trampoline needs a register that a thread in a system call does not show."""
+    """The frame of a trampoline needs a register that a thread in a system call does not show. With traced functions
+    of the program, calls that can block are traced, too."""
     for pattern in "lib*:*", "!*":
         told, _, _ = record_wall(PROGRAM, "1", options=("--wall", f"--trace={pattern}"))
         places = [p for p in told["wall"]["stacks"] if p["where"] == "blocked" and "stack" in p]
@@ -94,6 +95,8 @@ def traced_calls_hide_no_caller():
         everything = sum(p["samples"] for p in places)
         print(f"{pattern}: {complete} of {everything} complete")
         assert complete > 0.97 * everything, (pattern, complete, everything)
+        waits = {n["function"] for n in told["trace"]["nodes"] if n.get("waits_ns")}
+        assert pattern != "!*" or {FUNCTIONS[name] for name in ("read", "poll", "naps")} <= waits, waits
         seen = {(function, p.get("syscall")) for p in places for function in functions_of(p)}
         assert {(FUNCTIONS[name], call) for name, call in CALLS.items()} <= seen, seen
 

@@ -71,8 +71,8 @@ static const cli_option_t options[] = {
      "unless --malloc is given"},
     {KEY_NO_WAITS, "no-waits", NULL,
      "with --trace: do not trace calls that can block. By "
-     "default (not with --stall, --wall or -p), sonde traces them "
-     "too, so that a function's own time leaves out waiting"},
+     "default (not with -p), sonde traces them too, so that a "
+     "function's own time leaves out waiting"},
     {KEY_TRACE_LEAST, "trace-least", "DURATION",
      "with --trace: record no calls that take less: 10us, 1ms"},
     {KEY_TRACE_DEPTH, "trace-depth", "N",
@@ -360,9 +360,7 @@ static bool complete(parsed_t *p) {
     o->is_default = !o->coverage && !p->audit_depth;
     o->sample_bytes = DEFAULT_SAMPLE_BYTES;
   }
-  /* They read stacks of waiting threads from outside, where a traced call hides its caller. */
-  bool reads_waits = o->mode & RECORD_STALLS || o->wall_hz;
-  o->trace_waits = traces_program(o) && !p->no_waits && !reads_waits;
+  o->trace_waits = traces_program(o) && !p->no_waits;
   return complete_audit(p);
 }
 
