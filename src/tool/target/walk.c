@@ -75,18 +75,24 @@ static bool prove(target_t *target, regs_t *regs, bool exact) {
 
 /* ---- trampolines -------------------------------------------------------------------------- */
 
-/* Limits of lists that the program may have damaged. */
-#define STATES_MAX 100000
-#define CALLS_MAX  1000000
+/* Limits of lists that the program may have damaged: threads, and calls of coroutines, whose stacks
+ * are elsewhere, or that ended on another thread. */
+#define STATES_MAX  100000
+#define FOREIGN_MAX 1000
 
-/* The newest call of STATE that leaves SP behind; 0: there is none. The newer, the deeper. */
-static uint64_t call_of_state(target_t *target, const call_stack_t *state, uint64_t sp) {
+/* The newest call of STATE that leaves SP behind; 0: there is none. The newer, the deeper: each
+ * newer call on this stack has one of the FRAMES that the walk has left. */
+static uint64_t call_of_state(target_t *target, const call_stack_t *state, uint64_t sp,
+                              uint32_t frames) {
   call_t call;
   uint64_t at = (uint64_t)(uintptr_t)state->live;
-  for (int i = 0; i < CALLS_MAX && target->memory->read(target->memory, at, &call, sizeof call);
-       i++) {
+  for (uint32_t own = 0, foreign = 0; own <= frames && foreign < FOREIGN_MAX;) {
+    if (!target->memory->read(target->memory, at, &call, sizeof call)) return 0;
     if (call.sp == sp) return at;
-    if (call.sp > sp) break;
+    bool is_own = call.sp - state->low < state->high - state->low;
+    if (is_own && call.sp > sp) return 0;
+    own += is_own;
+    foreign += !is_own;
     at = (uint64_t)(uintptr_t)call.outer;
   }
   return 0;
@@ -94,7 +100,7 @@ static uint64_t call_of_state(target_t *target, const call_stack_t *state, uint6
 
 /* In the frame of a trampoline, the frame register points to the call (hook/trampoline.h). A thread
  * in a system call does not show it, and the functions that were called may not have saved it. */
-static void find_call(target_t *target, regs_t *regs) {
+static void find_call(target_t *target, regs_t *regs, uint32_t frames) {
   uint64_t at = 0, sp = regs->r[machine_sp(target->machine)];
   call_stack_t state;
   if (target->machine != MACHINE_HERE || !target->trampoline_pc ||
@@ -103,7 +109,8 @@ static void find_call(target_t *target, regs_t *regs) {
     return;
   for (int i = 0; i < STATES_MAX && at; i++) {
     if (!target->memory->read(target->memory, at, &state, sizeof state)) return;
-    uint64_t call = sp - state.low < state.high - state.low ? call_of_state(target, &state, sp) : 0;
+    uint64_t call =
+        sp - state.low < state.high - state.low ? call_of_state(target, &state, sp, frames) : 0;
     if (call) {
       regs_set(regs, machine_fp(target->machine), call);
       return;
@@ -157,7 +164,7 @@ void walk_stack(target_t *target, const regs_t *start, uint32_t depth, walk_t *w
       return;
     }
     guessed = false;
-    if (!exact) find_call(target, &regs);
+    if (!exact) find_call(target, &regs, walk->count);
     regs_t before = regs;
     unwind_step_t step = step_by_rule(target, &regs, exact);
     if (step == STEP_UNKNOWN_REGISTER && prove(target, &regs, exact)) {
