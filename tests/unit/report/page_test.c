@@ -78,6 +78,22 @@ static void too_many_rows_double_the_step(void **state) {
   page_rows_free(&rows);
 }
 
+/* The step grows to what the rows need at once, and not further: half of it has too many rows. */
+static void the_step_is_not_longer_than_needed(void **state) {
+  (void)state;
+  enum { LIMIT = 1024, ROWS = 64 * LIMIT };
+  page_rows_t rows = {.unit_ns = 1, .limit = LIMIT};
+  for (uint64_t i = 0; i < ROWS; i++) {
+    /* In no order, as blocks that are live at the end. */
+    const page_row_t row = {.from = (i * 40503) % ROWS * 1000, .to = PAGE_NEVER, .amount = i};
+    assert_true(page_rows_add(&rows, &row));
+  }
+  assert_in_range(rows.count, LIMIT * 7 / 16, LIMIT);
+  assert_int_equal(rows.unit_ns & (rows.unit_ns - 1), 0);
+  assert_int_equal(sum_of(&rows), (uint64_t)(ROWS - 1) * ROWS / 2);
+  page_rows_free(&rows);
+}
+
 /* Different places cannot be joined; the rows end to grow with their number. */
 static void places_beyond_the_limit_are_kept(void **state) {
   (void)state;
@@ -170,6 +186,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(equal_rows_are_added_up),
                                      cmocka_unit_test(a_row_of_an_earlier_step_is_found),
                                      cmocka_unit_test(too_many_rows_double_the_step),
+                                     cmocka_unit_test(the_step_is_not_longer_than_needed),
                                      cmocka_unit_test(places_beyond_the_limit_are_kept),
                                      cmocka_unit_test(text_comes_back),
                                      cmocka_unit_test(html_is_escaped)};

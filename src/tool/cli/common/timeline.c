@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/common/timeline.h"
 
+#include <pthread.h>
+
 #include "report/json.h"
 #include "report/sections/analyses.h"
 #include "sonde/status.h"
@@ -36,14 +38,32 @@ static int read_events(timeline_t *t, report_t *report) {
   int status = sections_run(&t->sections, &t->window);
   if (status < 0) return status;
   page_events_finish(&t->events);
-  return page_blocks_finish(&t->blocks, &t->sections.replay) ? 0 : SONDE_ENOMEM;
+  return 0;
+}
+
+static void *finish_blocks(void *timeline) {
+  timeline_t *t = timeline;
+  return page_blocks_finish(&t->blocks, &t->sections.replay) ? t : NULL;
+}
+
+/* Adds up the blocks on a second thread, beside the sections: these name functions, the blocks only
+ * read the end of the replay. False: out of memory. */
+static bool finish(timeline_t *t) {
+  pthread_t thread;
+  void *blocks = NULL;
+  bool started = pthread_create(&thread, NULL, finish_blocks, t) == 0;
+  t->json = sections_json(&t->sections);
+  if (started)
+    pthread_join(thread, &blocks);
+  else
+    blocks = finish_blocks(t);
+  return t->json && blocks && page_calls_finish(&t->calls);
 }
 
 int timeline_run(timeline_t *t, report_t *report, page_source_t *out) {
   int status = read_events(t, report);
   if (status < 0) return status;
-  t->json = sections_json(&t->sections);
-  if (!t->json || !page_calls_finish(&t->calls)) return SONDE_ENOMEM;
+  if (!finish(t)) return SONDE_ENOMEM;
   drop_stacks(t->json);
   *out =
       (page_source_t){.report = report,
