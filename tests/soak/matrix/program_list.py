@@ -159,6 +159,16 @@ PROGRAMS = [
          prepare="cat > primes.cmake <<'END'\nforeach(n RANGE 2 900)\n  foreach(d RANGE 2 ${n})\n    math(EXPR r \"${n} % ${d}\")\n    if(r EQUAL 0)\n      break()\n    endif()\n  endforeach()\n"
                  "  if(d EQUAL n)\n    list(APPEND found ${n})\n  endif()\nendforeach()\nmessage(\"${found}\")\nEND\n"),
     dict(name="curl", command=["curl", "-s", "-o", "/dev/null", "-w", "%{size_download}\n", "file:///usr/bin/python3"], packages="curl"),
+    dict(name="wget", command="env -u LD_PRELOAD python3 -m http.server -b 127.0.0.1 7424 >/dev/null 2>&1 & for i in 1 2 3; do wget --no-proxy --retry-connrefused -qO - http://127.0.0.1:7424/words | md5sum; done; kill $!",
+         packages="wget", prepare=words(200000)),
+    dict(name="find", command="find /usr/share/doc -type f -size -9k -newermt 2001-01-01 | wc -l", packages="findutils"),
+    dict(name="grep", command="grep -Ec '(word[0-9]*7.*){1,2}$' words words words", packages="grep", prepare=words(300000)),
+    dict(name="sed", command="sed -E 's/([0-9]+) (word)/\\2 \\1/; /9$/d' words | md5sum", packages="sed", prepare=words(100000)),
+    dict(name="gzip", command="gzip -9c words | gzip -dc | md5sum", packages="gzip", prepare=words(100000)),
+    dict(name="gpg", command="mkdir -pm 700 h && gpg --homedir h --batch -q --passphrase x --s2k-count 65536 -c -o words.gpg words && gpg --homedir h --batch -q --passphrase x -d words.gpg | md5sum; rm words.gpg; "
+         "gpgconf --homedir h --kill all; rm -r h", packages="gpg gpg-agent gpgconf", prepare=words(50000)),
+    dict(name="ninja", command="ninja -j2 --quiet && md5sum < f40.txt && ninja -t clean >/dev/null", packages="ninja-build",
+         prepare="{ printf 'rule r\\n command = seq 1 20000 | sort -r > $out\\n'; for i in $(seq 1 40); do echo \"build f$i.txt: r\"; done; } > build.ninja"),
     dict(name="convert", command="convert -size 900x900 plasma:red-blue -seed 7 -blur 0x8 -resize 50% -format '%w %h\\n' info:", packages="imagemagick"),
     dict(name="ffmpeg", command="ffmpeg -v error -f lavfi -i testsrc=duration=4:size=640x360:rate=25 -c:v libx264 -threads 2 -f null - && echo done", packages="ffmpeg"),
     dict(name="ghostscript", command="gs -q -dBATCH -dNOPAUSE -sDEVICE=pdfwrite -sOutputFile=o.pdf -c '1 1 300 { pop 100 100 moveto 300 300 lineto stroke showpage } for' && pdftotext o.pdf - | wc -l",
