@@ -68,7 +68,7 @@ export function App({ data, old, facts, licences }: Props) {
   const [library, setLibrary] = useState("");
   const [ownOnly, setOwnOnly] = useState(false);
   const [search, setSearch] = useState("");
-  const [moment, setMoment] = useState<number>(data.report.malloc?.peak_ns ?? data.durationNs);
+  const [moment, setMoment] = useState<number | null>(null);
   const [memoryMode, setMemoryMode] = useState<MemoryMode | null>(null);
   const libraryNames = useMemo(() => libraries(data), [data]);
   const compiled = useMemo(() => (search ? compile(search) : undefined), [search]);
@@ -194,7 +194,7 @@ export function App({ data, old, facts, licences }: Props) {
                 <MemoryView
                   {...shared}
                   filter={filter}
-                  moment={moment}
+                  moment={moment ?? data.report.malloc?.peak_ns ?? data.durationNs}
                   chosen={memoryMode}
                   onMode={setMemoryMode}
                 />

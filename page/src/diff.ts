@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Differences of two recordings, as pure functions. Functions are the same if their name and library are.
+// Differences of two recordings, as pure functions. Functions are the same if their name and library are. The program
+// itself may have another name in each: app-1.0 and app-1.1.
 import { Data, Fn } from "./data";
 import {
   byOwner,
@@ -30,8 +31,10 @@ export function diffWeights(data: Data, measure: DiffMeasure): Weights {
   return measure === "cpu" ? cpuWeights(data, ALL) : memoryAmounts(data, ALL, measure, 0).bytes;
 }
 
-function keyOf(fn: Fn): string {
-  return `${fn.name}\n${fn.library}`;
+function keyOf(data: Data, fn: Fn): string {
+  const exe: string = data.report.exe ?? "";
+  const program = exe.slice(exe.lastIndexOf("/") + 1);
+  return `${fn.name}\n${fn.library === program ? "" : fn.library}`;
 }
 
 /** By the function that owns a stack, the largest change first. */
@@ -39,7 +42,7 @@ export function diffRows(old: Data, data: Data, measure: DiffMeasure): DiffRow[]
   const rows = new Map<string, DiffRow>();
   const add = (from: Data, side: "before" | "after") => {
     for (const sum of byOwner(from, { bytes: diffWeights(from, measure), blocks: new Map() })) {
-      const key = keyOf(sum.fn);
+      const key = keyOf(from, sum.fn);
       let row = rows.get(key);
       if (!row) rows.set(key, (row = { fn: sum.fn, before: 0, after: 0 }));
       row[side] += sum.bytes;
@@ -63,8 +66,8 @@ export function diffTree(
   const before = new Map<TreeNode, number>();
   const pair = (node: TreeNode, other: TreeNode | undefined) => {
     before.set(node, other?.weight ?? 0);
-    const children = new Map(other?.children.map((c) => [keyOf(c.fn!), c]));
-    for (const child of node.children) pair(child, children.get(keyOf(child.fn!)));
+    const children = new Map(other?.children.map((c) => [keyOf(old, c.fn!), c]));
+    for (const child of node.children) pair(child, children.get(keyOf(data, child.fn!)));
   };
   pair(root, mergedTree(old, diffWeights(old, measure), options));
   return { root, before };

@@ -3,6 +3,7 @@
 // The state of each thread over time, for the lanes of the time line: per column of pixels, how much
 // of the time it ran, waited for a CPU, waited for a lock, or was blocked for another reason.
 import { Data, Thread } from "./data";
+import { duration } from "./format";
 import { WaitSum } from "./model";
 
 export const STATES = ["running", "queued", "lock", "blocked"] as const;
@@ -129,31 +130,41 @@ export function orderThreads(data: Data): Thread[] {
   });
 }
 
-/** What thread TID did at NS, in words. */
-export function stateAt(data: Data, tid: number, ns: number): string {
-  const { raw } = data;
-  for (let i = 0; i < raw.samples.thread.length; i++) {
-    if (raw.samples.thread[i] !== tid) continue;
-    const length = raw.samples.samples[i] * data.sampleNs;
-    if (data.samples.from[i] - length <= ns && ns < data.samples.from[i]) {
-      const fn = data.owner(raw.samples.stack[i]);
-      return fn ? `running ${fn.short}` : "running";
-    }
+/** What thread TID did at NS, in words, and where; stack 0: unknown. */
+export function stateAt(data: Data, tid: number, ns: number): { text: string; stack: number } {
+  const { samples, waits, places } = data.raw;
+  for (let i = 0; i < samples.thread.length; i++) {
+    const length = samples.samples[i] * data.sampleNs;
+    const end = data.samples.from[i];
+    if (samples.thread[i] !== tid || ns < end - length || ns >= end) continue;
+    const fn = data.owner(samples.stack[i]);
+    return { text: fn ? `running ${fn.short}` : "running", stack: samples.stack[i] };
   }
-  for (let i = 0; i < raw.waits.thread.length; i++) {
-    if (raw.waits.thread[i] !== tid || ns < data.waits.from[i] || ns >= data.waits.to[i]) continue;
-    const p = raw.waits.place[i];
-    const fn = data.owner(raw.places.stack[p]);
+  for (let i = 0; i < waits.thread.length; i++) {
+    if (waits.thread[i] !== tid || ns < data.waits.from[i] || ns >= data.waits.to[i]) continue;
+    const p = waits.place[i];
+    const fn = data.owner(places.stack[p]);
     const text = waitText(data, {
-      call: data.text(raw.places.call[p]),
-      what: data.text(raw.places.what[p]),
-      futex: data.text(raw.places.futex[p]),
-      owner: raw.places.owner[p],
-      mutex: raw.places.mutex[p] === 1,
+      call: data.text(places.call[p]),
+      what: data.text(places.what[p]),
+      futex: data.text(places.futex[p]),
+      owner: places.owner[p],
+      mutex: places.mutex[p] === 1,
     });
-    return fn ? `${text}, in ${fn.short}` : text;
+    return { text: fn ? `${text}, in ${fn.short}` : text, stack: places.stack[p] };
   }
-  return "not sampled";
+  return { text: `not sampled${queuedAround(data, tid, ns)}`, stack: 0 };
+}
+
+/** The time in the queue for a CPU is known only for the time between two readings. */
+function queuedAround(data: Data, tid: number, ns: number): string {
+  const { queued } = data.raw;
+  for (let i = 0; i < queued.thread.length; i++) {
+    const { from, to } = { from: data.queued.from[i], to: data.queued.to[i] };
+    if (queued.thread[i] !== tid || ns < from || ns >= to || !queued.queued_ns[i]) continue;
+    return `; waited for a CPU for ${duration(queued.queued_ns[i])} of the ${duration(to - from)} around it`;
+  }
+  return "";
 }
 
 /** "waits for the lock queue+0x28, held by worker 42". */

@@ -4,64 +4,26 @@
 // scale. Dragging selects a range; so do the arrow keys, and two fields for screen readers.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { axisStep, binNs, labelLeft } from "./axis";
-import { Data, Point, Section } from "./data";
+import { Data, Point } from "./data";
 import { bytes, duration, exactSeconds, seconds } from "./format";
 import { makeLanes, orderThreads, STATES, STATE_TEXT, stateAt } from "./lanes";
+import { marksAt, marksOf } from "./marks";
 import { Range, WHOLE, isWhole } from "./model";
+import { Moment } from "./moment";
 
 const LANE = 18;
 const GAP = 3;
 const CURVES = 72;
 const AXIS = 18;
 const LANES_SHOWN = 10;
-
-interface Mark {
-  ns: number;
-  to: number;
-  tid: number; // 0: of the process
-  kind: "stall" | "mark" | "call" | "crash";
-  text: string;
-}
-
-function marksOf(data: Data): Mark[] {
-  const result: Mark[] = [];
-  for (const s of data.report.stalls?.stalls ?? [])
-    result.push({
-      ns: s.began_ns,
-      to: s.began_ns + s.total_ns,
-      tid: s.tid,
-      kind: "stall",
-      text: `stall of ${duration(s.length_ns)}: ${data.short(s.hot_path?.function ?? s.cause)}`,
-    });
-  const { marks, calls } = data.raw;
-  for (let i = 0; i < marks.ns.length; i++)
-    result.push({
-      ns: marks.ns[i],
-      to: marks.ns[i],
-      tid: 0,
-      kind: "mark",
-      text: `marker ${data.text(marks.name[i])}`,
-    });
-  for (let i = 0; i < calls.ns.length; i++)
-    result.push({
-      ns: calls.ns[i],
-      to: calls.ns[i],
-      tid: calls.thread[i],
-      kind: "call",
-      text: `audited call of ${data.text(calls.name[i])}`,
-    });
-  const crash: Section = data.report.crash;
-  if (crash?.signal)
-    result.push({ ns: crash.time_ns, to: crash.time_ns, tid: 0, kind: "crash", text: crash.cause });
-  return result;
-}
+const AROUND = 20; // a moment's range is this part of the time line
 
 interface Props {
   data: Data;
   range: Range;
   onRange: (range: Range) => void;
-  moment: number;
-  onMoment: (ns: number) => void;
+  moment: number | null; // that was chosen
+  onMoment: (ns: number | null) => void;
   onPeak?: () => void; // undefined: there is no peak
   tid: number;
   onThread: (tid: number) => void;
@@ -271,9 +233,10 @@ export function Timeline(props: Props) {
         g.strokeStyle = color("accent");
         g.strokeRect(low + 0.5, 0.5, Math.max(1, high - low), height - AXIS - 1);
       }
-      if (cursor !== null) {
+      for (const ns of [cursor, props.moment]) {
+        const x = ns === null ? 0 : Math.round(xOf(ns)) + 0.5;
+        if (x < gutter || x > width) continue;
         g.strokeStyle = color("accent");
-        const x = Math.round(xOf(cursor)) + 0.5;
         g.beginPath();
         g.moveTo(x, 0);
         g.lineTo(x, height - AXIS);
@@ -286,30 +249,42 @@ export function Timeline(props: Props) {
     drawLanes();
     drawMarks();
     drawRange();
-  }, [data, width, height, lanes, range, cursor, window_, shown, marks, props.tid, scheme]);
+  }, [
+    data,
+    width,
+    height,
+    lanes,
+    range,
+    cursor,
+    props.moment,
+    window_,
+    shown,
+    marks,
+    props.tid,
+    scheme,
+  ]);
+
+  /* The memory at a moment, in words. */
+  const memoryAt = (ns: number): string[] => {
+    const value = (points: Point[]) => points.filter((p) => p.ns <= ns).at(-1)?.value;
+    const heap = value(data.heap);
+    const rss = value(data.rss);
+    return [
+      ...(heap === undefined ? [] : [`live heap ${bytes(heap)}`]),
+      ...(rss === undefined ? [] : [`resident ${bytes(rss)}`]),
+    ];
+  };
 
   /* What is at a place of the canvas, in words. */
   const describe = (ns: number, y: number | null): string => {
     const step = length / columns;
-    const near = marks.filter((m) => m.ns - 4 * step <= ns && ns <= m.to + 4 * step);
     const parts = [`${seconds(ns, step)} s`];
     const row = y === null ? -1 : Math.floor((y - top) / (LANE + GAP));
     const tid = y === null ? props.tid : (shown[row]?.tid ?? 0);
-    if (tid) parts.push(`${data.threadName(tid)}: ${stateAt(data, tid, ns)}`);
-    for (const m of near.slice(0, 3)) if (!tid || !m.tid || m.tid === tid) parts.push(m.text);
-    const value = (points: Point[]) => {
-      let found: number | undefined;
-      for (const p of points) {
-        if (p.ns > ns) break;
-        found = p.value;
-      }
-      return found;
-    };
-    const heap = value(data.heap);
-    const rss = value(data.rss);
-    if (heap !== undefined) parts.push(`live heap ${bytes(heap)}`);
-    if (rss !== undefined) parts.push(`resident ${bytes(rss)}`);
-    return parts.join(" · ");
+    if (tid) parts.push(`${data.threadName(tid)}: ${stateAt(data, tid, ns).text}`);
+    for (const m of marksAt(marks, ns, 4 * step).slice(0, 3))
+      if (!tid || !m.tid || m.tid === tid) parts.push(m.text);
+    return [...parts, ...memoryAt(ns)].join(" · ");
   };
 
   const select = (a: number, b: number) => {
@@ -370,7 +345,10 @@ export function Timeline(props: Props) {
       Home: () => move(window_.from),
       End: () => move(window_.to),
       Enter: () => props.onMoment(at),
-      Escape: () => props.onRange(WHOLE),
+      Escape: () => {
+        props.onRange(WHOLE);
+        props.onMoment(null);
+      },
       ...(props.onPeak && { p: props.onPeak }),
       "+": () => zoom(),
       "-": () => setWindow({ from: 0, to: data.durationNs }),
@@ -444,6 +422,19 @@ export function Timeline(props: Props) {
           </button>
         )}
       </div>
+      {props.moment !== null && (
+        <Moment
+          data={data}
+          ns={props.moment}
+          memory={memoryAt(props.moment)}
+          marks={marksAt(marks, props.moment, (4 * length) / columns)}
+          threads={shown}
+          around={length / AROUND}
+          onRange={select}
+          onThread={props.onThread}
+          onClose={() => props.onMoment(null)}
+        />
+      )}
     </section>
   );
 }

@@ -363,6 +363,32 @@ const checks = {
     await peakTable(page);
   },
 
+  /** A click on the time line tells what each thread did then; its button selects the time around it. */
+  async moment(page) {
+    const box = await page.locator(".timeline canvas").boundingBox();
+    await page.mouse.click(box.x + box.width * 0.6, box.y + box.height / 2);
+    const title = await page.textContent("#moment-title");
+    const at = Number(/^At ([\d.]+) s/.exec(title)?.[1]);
+    const seconds = report.duration_ns / 1e9;
+    check(at > seconds * 0.4 && at < seconds * 0.7, `the moment is '${title}'`);
+    const threads = await page.$$eval(".moment li", (all) => all.map((li) => li.textContent));
+    check(threads.length > 0, "no thread at the moment");
+    await axe(page, "a moment");
+    await page.click('.moment button:text("around it")');
+    const [from, to] = [
+      Number(await fieldOf(page, "from").inputValue()),
+      Number(await fieldOf(page, "to").inputValue()),
+    ];
+    check(from < at && at < to && to - from < seconds / 10, `${from} to ${to} around ${at}`);
+    await page.click('.moment button:text-is("Close")');
+    equal(await page.locator(".moment").count(), 0, "moments after 'Close'");
+    await page.focus(".timeline canvas");
+    await page.keyboard.press("Enter");
+    equal(await page.locator(".moment").count(), 1, "moments after Enter");
+    await page.keyboard.press("Escape");
+    equal(await page.locator(".moment").count(), 0, "moments after Escape");
+  },
+
   /** Nothing is wider than the screen of a phone, nor lost on a wide one. */
   async sizes(page) {
     for (const [width, height] of [

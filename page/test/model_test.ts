@@ -9,7 +9,7 @@ import { callersOf, callSums, longestCalls, nesting } from "../src/calls";
 import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
 import { bytes, duration, percent } from "../src/format";
-import { spreadQueued } from "../src/lanes";
+import { spreadQueued, stateAt } from "../src/lanes";
 import { fileSums } from "../src/lines";
 import {
   byOwner,
@@ -275,6 +275,47 @@ test("waits get the blocked time that the kernel counted", () => {
     half.map((w) => w.ns),
     [1e6],
   );
+});
+
+test("differences pair the functions of a program that has another name", () => {
+  const [old, later] = [recording(), recording()];
+  old.report.exe = "/old/app";
+  later.report.exe = "/new/app-1.1";
+  for (const fn of later.functions) if (fn.library === "app") fn.library = "app-1.1";
+  assert.deepEqual(
+    diffRows(old, later, "cpu").map((r) => [r.fn.name, r.before, r.after]),
+    [
+      ["work", 8, 8],
+      ["idle", 2, 2],
+    ],
+  );
+  const { root, before } = diffTree(old, later, "cpu", { reversed: false, ownOnly: false });
+  assert.deepEqual(
+    [...before].filter(([node, weight]) => node.weight !== weight),
+    [],
+  );
+  assert.equal(root.weight, 10);
+});
+
+test("the state of a thread at a moment", () => {
+  const busy = recording();
+  busy.sampleNs = 1e6;
+  busy.raw.queued = {
+    unit_ns: 1000,
+    from: [6000],
+    length: [2000],
+    thread: [8],
+    run_ns: [0],
+    queued_ns: [1.5e6],
+  };
+  busy.queued.from = Float64Array.of(6e6);
+  busy.queued.to = Float64Array.of(8e6);
+  assert.deepEqual(stateAt(busy, 8, 3.5e6), { text: "running work", stack: 2 });
+  assert.equal(
+    stateAt(busy, 8, 7e6).text,
+    "not sampled; waited for a CPU for 1.50 ms of the 2.00 ms around it",
+  );
+  assert.deepEqual(stateAt(busy, 9, 7e6), { text: "not sampled", stack: 0 });
 });
 
 test("differences pair functions by name and library", () => {

@@ -77,7 +77,7 @@ def figures():
 
 
 def use():
-    drive(*page_of(recorded()), "ranges", "search", "keyboard", "peak")
+    drive(*page_of(recorded()), "ranges", "search", "keyboard", "peak", "moment")
 
 
 def bins():
