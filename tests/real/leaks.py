@@ -252,7 +252,7 @@ def who_waits_for_a_cpu_when_asked_notices_nothing():
         os.sched_setaffinity(tid, one)
         os.sched_setscheduler(tid, os.SCHED_IDLE, os.sched_param(0))
     with subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=lambda: os.sched_setaffinity(0, one)) as busy:
-        asked = [thread["registers"] for _ in range(3) for thread in r.look()["threads"]]
+        asked = [thread["registers"] for _ in range(2) for thread in r.look()["threads"]]
         busy.kill()
     _has_waited(_said_of_calls(r), float("inf"))
     return f"{asked.count('running')} of {len(asked)} times a thread came too late"
@@ -296,7 +296,7 @@ def _memcheck(command, environment, stdin):
 
 def programs_nobody_here_wrote_beside_memcheck():
     needs("valgrind")
-    programs = {"python3": (["/usr/bin/python3", "-c", PYTHON], {"PYTHONMALLOC": "malloc"}, ""),
+    programs = {"python3": (["/usr/bin/python3", "-IS", "-c", PYTHON], {"PYTHONMALLOC": "malloc"}, ""),
                 "perl": (["perl", "-e", PERL], {}, ""),
                 "sqlite3": (["sqlite3", ":memory:"], {},
                             "create table t(a, b); with recursive c(x) as (select 1 union all "

@@ -12,11 +12,11 @@ from helpers import SEED, SONDE, WORK, needs_agent, report, run_cases, second_re
 
 needs_agent()
 
-PYTHON = "x = [str(i) * 3 for i in range(20000)]; y = {a: [a] for a in x}; del x; print(len(y))"
+PYTHON = "x = [str(i) * 3 for i in range(5000)]; y = {a: [a] for a in x}; del x; print(len(y))"
 THREADS = ("import threading\ndef f():\n  for i in range(60): sorted(str(x) for x in range(200))\n"
            "t = [threading.Thread(target=f) for _ in range(6)]\n"
            "[x.start() for x in t]; [x.join() for x in t]")
-PROGRAMS = {"perl": ["perl", "-e", 'my %h; $h{$_}=[$_,"x$_"] for 1..30000; delete $h{$_} for 1..9000'],
+PROGRAMS = {"perl": ["perl", "-e", 'my %h; $h{$_}=[$_,"x$_"] for 1..8000; delete $h{$_} for 1..2400'],
             "python": [sys.executable, "-c", PYTHON], "threads": [sys.executable, "-c", THREADS]}
 VERBS = [("report", "--json"), ("report", "--by", "allocated", "--tree"),
          ("report", "--from", "0.05", "--by", "growth"),
