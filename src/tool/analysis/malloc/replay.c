@@ -347,14 +347,14 @@ static bool extended_event(replay_t *r, const record_event_t *e) {
   return good;
 }
 
-/* Prefetches the memory that the events after E will use. Far ahead it fetches an event's place in
- * the live set and the index of its stack. Nearer to E it fetches the totals of that stack and of
- * the stack that allocated the block. KNOWN events start at E. Always inline: see
- * live_set_prefetch. */
+/* Prefetches what the events after E will use: far ahead the places of an event's block and the
+ * index of its stack, nearer to E the totals of that stack and of the stack that allocated the
+ * block. KNOWN events start at E. Always inline: see live_set_prefetch. */
 static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
   if (known > FETCH_PLACES) {
     const record_event_t *far = e + FETCH_PLACES;
     live_set_prefetch(&r->blocks, address_of(far));
+    if (r->options->fetched) live_set_prefetch(r->options->fetched, address_of(far));
     if (far->stack < r->direct_count) __builtin_prefetch(&r->stack_direct[far->stack]);
   }
   if (known > FETCH_TOTALS) {

@@ -161,6 +161,9 @@ typedef struct replay_options {
                    replay_change_t change);
   void *on_block_context;
 
+  /* A set in which on_block looks up the blocks: its places are prefetched, too. May be NULL. */
+  const live_set_t *fetched;
+
   /* Blocks that were live before the first event: `stack` is the id of a stack. */
   const live_block_t *carried;
   size_t carried_count;

@@ -43,6 +43,23 @@ static page_row_t row_of(const replay_t *r, const live_block_t *block, uint64_t 
                       .amount = estimate_scale(block->size, block->weight)};
 }
 
+/* Adds the row that has waited longest, then lets ROW wait: see rows.h. */
+static void add_row(page_blocks_t *b, const page_row_t *row) {
+  uint64_t n = b->row_count++;
+  page_waiting_t *w = &b->waiting[n % PAGE_WAITING];
+  if (n >= PAGE_WAITING && !page_rows_add(&b->rows, &w->row)) b->failed = true;
+  *w = (page_waiting_t){*row, page_rows_hash(&b->rows, row)};
+  page_rows_fetch_slot(&b->rows, w->hash);
+  if (n >= PAGE_WAITING / 2)
+    page_rows_fetch_row(&b->rows, b->waiting[(n - PAGE_WAITING / 2) % PAGE_WAITING].hash);
+}
+
+static void add_waiting(page_blocks_t *b) {
+  uint64_t n = b->row_count > PAGE_WAITING ? b->row_count - PAGE_WAITING : 0;
+  for (; n < b->row_count; n++)
+    if (!page_rows_add(&b->rows, &b->waiting[n % PAGE_WAITING].row)) b->failed = true;
+}
+
 static void on_block(void *context, const replay_t *r, const live_block_t *block, uint64_t time,
                      replay_change_t change) {
   page_blocks_t *b = context;
@@ -59,7 +76,7 @@ static void on_block(void *context, const replay_t *r, const live_block_t *block
   row.to = ns < row.from ? row.from : ns;
   row.kind = change == REPLAY_FREED_AT_ONCE;
   live_set_remove(&b->births, birth);
-  if (!page_rows_add(&b->rows, &row)) b->failed = true;
+  add_row(b, &row);
 }
 
 bool page_blocks_start(page_blocks_t *b, replay_options_t *window) {
@@ -68,20 +85,21 @@ bool page_blocks_start(page_blocks_t *b, replay_options_t *window) {
   b->started = live_set_init(&b->births);
   window->on_block = on_block;
   window->on_block_context = b;
+  window->fetched = &b->births;
   return b->started;
 }
 
 bool page_blocks_finish(page_blocks_t *b, const replay_t *r) {
-  bool good = !b->failed;
-  for (size_t i = 0; r->blocks.places && i <= r->blocks.mask && good; i++) {
+  for (size_t i = 0; r->blocks.places && i <= r->blocks.mask && !b->failed; i++) {
     const live_block_t *block = &r->blocks.places[i];
     const live_block_t *birth = block->address ? live_set_find(&b->births, block->address) : NULL;
     if (!birth) continue;
     page_row_t row = row_of(r, block, birth->size);
-    good = page_rows_add(&b->rows, &row);
+    add_row(b, &row);
   }
+  add_waiting(b);
   page_rows_sort(&b->rows);
-  return good;
+  return !b->failed;
 }
 
 void page_blocks_free(page_blocks_t *b) {

@@ -12,12 +12,20 @@
 #include "analysis/malloc/replay.h"
 #include "report/exports/page/rows.h"
 
-enum { PAGE_CURVE = 4096 };
+enum { PAGE_CURVE = 4096, PAGE_WAITING = 16 };
+
+/* A row that is added when its place in the table has been fetched. */
+typedef struct page_waiting {
+  page_row_t row;
+  uint64_t hash;
+} page_waiting_t;
 
 typedef struct page_blocks {
   page_rows_t rows;  /* place: the stack's id; count in 1/WEIGHT_ONE; kind 1: temporary */
   live_set_t births; /* the size is the time of the allocation in microseconds */
-  uint64_t curve_ns; /* the step of the curve */
+  page_waiting_t waiting[PAGE_WAITING];           /* the last rows, a ring */
+  uint64_t row_count;                             /* of all rows so far */
+  uint64_t curve_ns;                              /* the step of the curve */
   uint64_t largest[PAGE_CURVE], last[PAGE_CURVE]; /* live bytes in each step */
   bool changed[PAGE_CURVE];
   bool started, failed;

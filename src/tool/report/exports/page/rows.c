@@ -120,11 +120,32 @@ static bool coarsen(page_rows_t *t) {
   return good;
 }
 
+static page_row_t in_steps(const page_rows_t *t, page_row_t row) {
+  row.from /= t->unit_ns;
+  if (row.to != PAGE_NEVER) row.to /= t->unit_ns;
+  return row;
+}
+
+uint64_t page_rows_hash(const page_rows_t *t, const page_row_t *row) {
+  const page_row_t r = in_steps(t, *row);
+  return hash_of_row(&r);
+}
+
+void page_rows_fetch_slot(const page_rows_t *t, uint64_t hash) {
+  if (t->index.slots) __builtin_prefetch(&t->index.slots[hash & t->index.mask], 1);
+}
+
+void page_rows_fetch_row(const page_rows_t *t, uint64_t hash) {
+  uint32_t number = t->index.slots ? t->index.slots[hash & t->index.mask] : 0;
+  if (!number) return;
+  const page_row_t *row = &t->items[t->indexed + number - 1];
+  __builtin_prefetch(row, 1);
+  __builtin_prefetch(&row->amount, 1); /* it may be in the next cache line */
+}
+
 bool page_rows_add(page_rows_t *t, const page_row_t *row) {
-  page_row_t in_steps = *row;
-  in_steps.from /= t->unit_ns;
-  if (row->to != PAGE_NEVER) in_steps.to /= t->unit_ns;
-  if (!add(t, &in_steps)) return false;
+  const page_row_t r = in_steps(t, *row);
+  if (!add(t, &r)) return false;
   while (t->count > t->limit && t->unit_ns < UNIT_MOST_NS)
     if (!coarsen(t)) return false;
   return true;

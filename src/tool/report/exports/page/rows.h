@@ -35,6 +35,13 @@ typedef struct page_rows {
 /* Adds ROW, whose times are in nanoseconds. False: out of memory. */
 bool page_rows_add(page_rows_t *rows, const page_row_t *row);
 
+/* Rows of blocks come in no order, and a table of rows is larger than the caches. Prefetch the slot
+ * of a row some rows before it is added, and then, when the slot is there, the row that the slot
+ * has. HASH is that of the row; after a longer step it is another one, which only costs time. */
+uint64_t page_rows_hash(const page_rows_t *rows, const page_row_t *row);
+void page_rows_fetch_slot(const page_rows_t *rows, uint64_t hash);
+void page_rows_fetch_row(const page_rows_t *rows, uint64_t hash);
+
 /* Orders the rows by `from`. Call it once, after the last row. */
 void page_rows_sort(page_rows_t *rows);
 void page_rows_free(page_rows_t *rows);
