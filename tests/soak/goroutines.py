@@ -168,6 +168,28 @@ def waiting_goroutines_are_those_of_the_runtime():
         assert "chan receive" in text and "created by main.main" in text and "not shown (--native)" in text, text
 
 
+def why_says_where_they_wait():
+    """The largest groups by function, line and reason are those of the list; what is left out is counted."""
+    process = _start(_build())
+    groups = collections.Counter()
+    for g in json.loads(sonde("stacks", "--json", process.pid))["goroutines"]:
+        if not g.get("system"):
+            own = next(f for f in g["frames"] if f["function"].startswith(("main.", "net.")) and f["file"])
+            own = next((f for f in g["frames"] if f["function"].startswith("main.")), own)
+            groups[_plain(own["function"]), own["line"], g["wait"]] += 1
+    told = sonde("why", process.pid)
+    answer = json.loads(sonde("why", "--json", process.pid))
+    process.kill()
+    process.communicate()
+    said = re.findall(r'(\d+)(?: goroutines? waits?)? in (\S+) \(program.go:(\d+)\) for "([^"]*)"', " ".join(told.split()))
+    assert len(said) == 3 and f"all goroutines: sonde stacks {process.pid}." in " ".join(told.split()), told
+    for count, function, line, reason in said:
+        assert groups[function, int(line), reason] == int(count), (groups, told)
+    most = sorted(groups.values(), reverse=True)[:3]
+    assert [int(count) for count, *_ in said] == most and f"and {sum(groups.values()) - sum(most)} elsewhere" in told, told
+    assert answer["healthy"] and answer["findings"][0]["amount"] == sum(groups.values()), answer
+
+
 def a_core_file_has_the_same():
     program = _build()
     process = _start(program)

@@ -38,6 +38,13 @@ static void functions(void **state) {
   assert_false(own_function("os.Open", "/usr/local/go/src/os/file.go"));
   assert_false(own_function("zap.New", "/home/ann/go/pkg/mod/go.uber.org/zap@v1.2.3/logger.go"));
   assert_true(own_function("main.load", "/home/ann/go/src/app/load.go"));
+  assert_false(own_function("sync.(*Mutex).Lock", "/home/ann/sdk/go1.22/src/sync/mutex.go"));
+  assert_false(own_function("net/http.(*Server).Serve", "net/http/server.go"));
+  assert_true(own_function("sync/atomic", "/home/ann/time.c"));
+  assert_true(own_function("app/log.New", "/home/ann/app/log/new.go"));
+  assert_true(own_function("go.example.org/app.New", "/home/ann/app/new.go"));
+  assert_true(own_function("main.run[go/ast.Node]", "/home/ann/app/run.go"));
+  assert_true(own_function("time", "/home/ann/app/time.s"));
   assert_false(own_function("__GI___fstatat", NULL));
   assert_false(own_function("_dl_get_origin", NULL));
   assert_true(own_function("__fill", "/home/ann/app/app.c"));

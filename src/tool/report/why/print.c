@@ -76,7 +76,8 @@ static void healthy_sentence(const why_report_t *why, char *out) {
     append(out, missing);
   }
   if (why->is_go) {
-    append(out, "; goroutines that wait have no thread: sonde stacks ");
+    append(out, why->has_goroutines ? "; all goroutines: sonde stacks "
+                                    : "; goroutines that wait have no thread: sonde stacks ");
     append(out, why->path);
   }
   append(out, ".");

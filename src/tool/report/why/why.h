@@ -14,8 +14,9 @@
 
 /* The facts and the findings of one recording. It begins as zeros. */
 typedef struct why_report {
-  const char *path; /* or the PID, as the user wrote it */
-  bool is_go;       /* a running Go program: its goroutines that wait have no thread */
+  const char *path;    /* or the PID, as the user wrote it */
+  bool is_go;          /* a running Go program: its goroutines that wait have no thread */
+  bool has_goroutines; /* a note says where they wait */
   why_t facts;
   findings_list_t findings;
 } why_report_t;

@@ -13,6 +13,7 @@
 #include "recorder/preload_check.h"
 #include "report/stacks/stacks.h"
 #include "report/stacks/tail_frames.h"
+#include "report/why/goroutines.h"
 #include "report/why/stuck.h"
 #include "symbol/language.h"
 #include "target/state.h"
@@ -367,6 +368,7 @@ static bool explain(why_report_t *why, observer_t *o, const frame_names_options_
   if (!(w->is_live ? observe(o, problem) : read_core(o, problem))) return false;
   if (o->failed || w->failed) return problem_set(problem, "out of memory"), false;
   why_find(w, &why->findings);
+  if (why->is_go) why_goroutines(why, o->target, o->symbolizer, function_of);
   return true;
 }
 
