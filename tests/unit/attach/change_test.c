@@ -181,6 +181,58 @@ static void test_what_is_free_changes(void **state) {
   end(pid);
 }
 
+enum { PAGES = 4, MANY = 100 };
+
+static void sleep_forever(void) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  while (true)
+    pause();
+}
+
+/* Changes that lie together, that cross the end of a page, and before a hole; and all other bytes
+ * stay. */
+static void test_many_pages(void **state) {
+  static entry_change_t many[MANY];
+  uint8_t *bytes = mmap(NULL, PAGES * 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  static uint8_t expected[PAGES * 4096], found[PAGES * 4096];
+  change_result_t result;
+  problem_t problem = {""};
+  uint32_t count = 0, at = 0;
+  (void)state;
+  assert_true(bytes != MAP_FAILED && munmap(bytes + 2 * 4096, 4096) == 0);
+  for (size_t i = 0; i < sizeof expected; i++)
+    expected[i] = (uint8_t)(i * 7);
+  memcpy(bytes, expected, 2 * 4096);
+  memcpy(bytes + 3 * 4096, expected + 3 * 4096, 4096);
+  while (count < MANY && at + BYTES <= sizeof expected) {
+    entry_change_t *change = &many[count];
+    *change = (entry_change_t){.place = (uint64_t)(uintptr_t)(bytes + at), .bytes = BYTES};
+    memcpy(change->before, expected + at, BYTES);
+    memset(change->after, 0xcc, BYTES);
+    bool is_there = at + BYTES <= 2 * 4096 || at >= 3 * 4096;
+    if (count % 5 == 4) change->before[0] ^= 1;
+    if (is_there && count % 5 != 4) memset(expected + at, 0xcc, BYTES);
+    count++;
+    at = count == 20 ? 4096 - 2 : at + (count % 3 ? BYTES : 500);
+  }
+  assert_in_range(count, 60, MANY);
+  for (uint32_t i = 0; i < count / 2; i++) { /* in any order */
+    entry_change_t other = many[i];
+    many[i] = many[count - 1 - i];
+    many[count - 1 - i] = other;
+  }
+  pid_t pid = start(sleep_forever, 0);
+  assert_true(change_code(pid, (uint64_t)(uintptr_t)many, count, &result, &problem));
+  assert_int_equal(result.made + result.unequal, count);
+  struct iovec here[] = {{found, 2 * 4096}, {found + 3 * 4096, 4096}};
+  struct iovec there[] = {{bytes, 2 * 4096}, {bytes + 3 * 4096, 4096}};
+  assert_int_equal(process_vm_readv(pid, here, 2, there, 2, 0), 3 * 4096);
+  assert_memory_equal(found, expected, 2 * 4096);
+  assert_memory_equal(found + 3 * 4096, expected + 3 * 4096, 4096);
+  end(pid);
+}
+
 #if defined(__x86_64__)
 /* Waits with SP, where nothing is pushed. */
 static _Noreturn void wait_at(uint64_t sp) {
@@ -268,6 +320,7 @@ static void test_bad_lists(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_what_is_free_changes),
+    cmocka_unit_test(test_many_pages),
 #if defined(__x86_64__)
     cmocka_unit_test(test_an_unreadable_stack_occupies_all),
     cmocka_unit_test(test_a_stack_at_the_start_of_its_mapping),
