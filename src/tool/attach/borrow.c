@@ -28,7 +28,6 @@
 #include "attach/choose.h"
 #include "attach/tracer.h"
 #include "os/os.h"
-#include "target/stop.h"
 
 /* On a busy machine a try takes long, so some are made in any case. */
 #define TRIES_NS      UINT64_C(1000000000)
@@ -60,8 +59,9 @@ static int held_back(int status) {
   return EVENT_OF(status) || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
 }
 
-/* Waits for the stop that PTRACE_INTERRUPT causes. A signal that comes first is delivered. */
-static taken_t wait_for_interrupt(pid_t tid) {
+/* Waits for the stop that PTRACE_INTERRUPT causes. A signal that comes first is delivered; WAITING
+ * is then not known. */
+static taken_t wait_for_interrupt(pid_t tid, waiting_t *waiting) {
   int status;
   for (int i = 0; i < PATIENCE; i++) {
     int stopped = stop_wait(tid, &status);
@@ -72,6 +72,7 @@ static taken_t wait_for_interrupt(pid_t tid) {
       resume(tid, PTRACE_DETACH, 0);
       return TAKEN_STOPPED;
     }
+    waiting->known = false;
     if (!resume(tid, PTRACE_CONT, held_back(status))) return TAKEN_NOT;
   }
   return TAKEN_LATE;
@@ -95,11 +96,15 @@ static bool is_in_sequence(const attach_t *attach, const borrowed_t *b) {
 #endif
 }
 
+static bool is_interrupted(const borrowed_t *b) {
+  return stop_is_interrupted(b->tid, &b->state.regs, &b->waiting);
+}
+
 /* Whether the thread, chosen for another call, was caught in a transfer that fails with EINTR. */
 static bool is_unfit(const attach_t *attach, const borrowed_t *b) {
   static const uint64_t args[6] = {0};
   if (is_in_sequence(attach, b)) return true;
-  return stop_is_interrupted(&b->state.regs) &&
+  return is_interrupted(b) &&
          choose_fitness(cpu_interrupted_call(&b->state.regs), args) == FIT_NEVER;
 }
 
@@ -118,17 +123,18 @@ taken_t borrow_one(attach_t *attach, borrowed_t *b) {
   long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE;
   if (ptrace(PTRACE_SEIZE, b->tid, NULL, (void *)options) != 0)
     return errno == EPERM ? TAKEN_TRACED : TAKEN_NOT;
+  b->waiting = stop_waiting(b->tid);
   if (ptrace(PTRACE_INTERRUPT, b->tid, NULL, NULL) != 0) return TAKEN_NOT;
-  taken_t taken = wait_for_interrupt(b->tid);
+  taken_t taken = wait_for_interrupt(b->tid, &b->waiting);
   if (taken != TAKEN) return taken;
   b->begun_ns = os_monotonic_ns();
   bool known = cpu_read(b->tid, &b->state);
   bool unfit = !known || is_unfit(attach, b);
-  if (known && stop_is_interrupted(&b->state.regs)) {
-    stop_restart_call(&b->state.regs);
+  if (known && is_interrupted(b)) {
+    stop_restart_call(&b->state.regs, &b->waiting);
     (void)cpu_write_regs(b->tid, &b->state.regs);
   }
-  if (unfit) resume(b->tid, PTRACE_DETACH, 0);
+  if (unfit) stop_release(b->tid, &b->state.regs, &b->waiting);
   if (!unfit) remember_call(attach, b);
   return unfit ? TAKEN_NOT : TAKEN;
 }
@@ -257,7 +263,7 @@ static bool make_call(borrowed_t *b, borrow_call_t *call) {
 static void give_back(borrowed_t *b) {
   (void)ptrace(PTRACE_SETSIGMASK, b->tid, sizeof b->state.signal_mask, &b->state.signal_mask);
   (void)cpu_restore(b->tid, &b->state);
-  resume(b->tid, PTRACE_DETACH, 0);
+  stop_release(b->tid, &b->state.regs, &b->waiting);
 }
 
 int64_t borrow_call(attach_t *attach, borrowed_t *b, borrow_call_t *call, uint64_t *pause_ns) {

@@ -6,10 +6,12 @@
 #define SONDE_ATTACH_BORROW_H
 
 #include "attach/session.h"
+#include "target/stop/stop.h"
 
 /* A thread that is stopped. */
 typedef struct borrowed {
   pid_t tid;
+  waiting_t waiting;
   uint64_t begun_ns;
   cpu_state_t state;
 } borrowed_t;

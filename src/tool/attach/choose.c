@@ -2,7 +2,7 @@
  *
  * Measured for 42 blocking calls, each stopped 1,000 times. Waits for futexes, children, time,
  * descriptors and locks continue exactly. Others fail with EINTR, which the stop hides by starting
- * them again (target/stop.h); that needs a CPU on which the tracer can see the number of the call.
+ * them again (target/stop/stop.h).
  * Transfers can have moved some bytes: then they return early, and nothing helps.
  */
 #define _GNU_SOURCE
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "os/os.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 
 #define WAIT_NS UINT64_C(200000000)
 
@@ -48,12 +48,13 @@ typedef struct timed_call {
 } timed_call_t;
 
 static const timed_call_t timed_calls[] = {
-#if defined(__x86_64__)
-    {SYS_epoll_wait, 3, UINT32_MAX}, {SYS_epoll_pwait, 3, UINT32_MAX},
+    {SYS_epoll_pwait, 3, UINT32_MAX}, {SYS_rt_sigtimedwait, 2, 0},
+    {SYS_semtimedop, 3, 0},           {SYS_io_getevents, 4, 0},
 #ifdef SYS_epoll_pwait2
     {SYS_epoll_pwait2, 3, 0},
 #endif
-    {SYS_rt_sigtimedwait, 2, 0},     {SYS_semtimedop, 3, 0},           {SYS_io_getevents, 4, 0},
+#if defined(__x86_64__)
+    {SYS_epoll_wait, 3, UINT32_MAX},
 #else
     /* The loan loses what restart_syscall(2) would continue: they start again as well. */
     {SYS_futex, 3, 0},
@@ -71,7 +72,6 @@ fitness_t choose_fitness(long number, const uint64_t args[6]) {
     if (call->none == UINT32_MAX) value = (uint32_t)value;
     if (call->number == number) return value == call->none ? FIT_RESTARTED : FIT_TIMED;
   }
-  if (!STOP_HIDES_EINTR) return FIT_NEVER;
   if (IS_ONE_OF(number, restarted_calls)) return FIT_RESTARTED;
   /* These wait only if nothing has arrived. A socket's own timeout does not show. */
   if (number == SYS_recvfrom) return args[3] & MSG_WAITALL ? FIT_NEVER : FIT_TIMED;

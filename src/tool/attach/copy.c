@@ -73,7 +73,6 @@ static bool begin(attach_t *attach, pid_t own, problem_t *problem) {
   if (!filters_permit_reaping(attach->pid, &attach->shared->filters, problem)) return false;
   c->all.except = own;
   c->begun_ns = os_monotonic_ns();
-  tracer_hurry(true);
   c->exchange->thread_count = 0;
   if (!stop_all_begin(&c->all, attach->pid, problem)) return false;
   for (size_t i = 0; i < c->all.threads.count; i++) {
@@ -91,7 +90,6 @@ static bool begin(attach_t *attach, pid_t own, problem_t *problem) {
 static void end(attach_t *attach) {
   copying_t *c = attach->around->context;
   stop_all_end(&c->all);
-  tracer_hurry(false);
   c->exchange->pause_ns = os_monotonic_ns() - c->begun_ns;
 }
 

@@ -49,7 +49,7 @@ bool cpu_restore(pid_t tid, const cpu_state_t *state);
 uint64_t cpu_pc(const cpu_regs_t *regs);
 uint64_t cpu_sp(const cpu_regs_t *regs);
 
-/* The system call that the stop interrupted; -1: none, or unknown. */
+/* The system call that the stop interrupted, if it did; -1: it did not. */
 long cpu_interrupted_call(const cpu_regs_t *regs);
 
 /* Changes REGS so that a wait begins again which the kernel would continue with restart_syscall(2).

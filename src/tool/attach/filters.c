@@ -25,7 +25,7 @@
 #include "base/array.h"
 #include "base/proc_file.h"
 #include "target/process.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c
@@ -195,8 +195,7 @@ static bool judge(const programs_t *p, pid_t pid, filters_t *filters, problem_t 
 
 /* A transfer that is stopped returns early, so such a thread is waited for. */
 static bool may_be_stopped(target_t *target, pid_t tid) {
-  fitness_t fitness = choose_fitness_of(target, tid);
-  return fitness < FIT_TIMED || (fitness == FIT_TIMED && STOP_HIDES_EINTR);
+  return choose_fitness_of(target, tid) != FIT_NEVER;
 }
 
 static stop_result_t stop_and_read(target_t *target, pid_t tid, programs_t *programs) {

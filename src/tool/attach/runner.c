@@ -24,7 +24,7 @@
 #include "agent/attach_block.h"
 #include "attach/borrow.h"
 #include "attach/patience.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 
 #ifndef PR_SET_VMA
 #define PR_SET_VMA           0x53564d41

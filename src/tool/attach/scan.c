@@ -19,7 +19,7 @@
 #include "attach/stack.h"
 #include "base/array.h"
 #include "os/os.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 #include "target/walk.h"
 
 #define AGAIN_US   1000u

@@ -7,12 +7,14 @@
 
 #include "attach/cpu.h"
 #include "base/array.h"
+#include "target/stop/stop.h"
 #include "target/target.h"
 
 typedef struct stopped_thread {
   pid_t tid;
   int status; /* of waitpid(2) */
   bool is_stopped;
+  waiting_t waiting;
   cpu_regs_t regs;
 } stopped_thread_t;
 
@@ -29,7 +31,7 @@ typedef struct stop_all {
  * tracer ends, which must be soon. */
 bool stop_all_begin(stop_all_t *all, pid_t pid, problem_t *problem);
 
-/* Releases the threads. System calls that the stop interrupted start again (target/stop.h). */
+/* Releases the threads. System calls that the stop interrupted start again (target/stop/stop.h). */
 void stop_all_end(stop_all_t *all);
 
 #endif

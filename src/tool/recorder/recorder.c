@@ -265,7 +265,7 @@ static void serve(recorder_t *s) {
 }
 
 /* Any thread may reap a stop of a traced child, and those belong to the thread that stopped it
- * (target/stop.h). So waitid looks for an end before wait4 reaps it. */
+ * (target/stop/stop.h). So waitid looks for an end before wait4 reaps it. */
 static bool has_ended(pid_t pid) {
   siginfo_t info = {.si_pid = 0};
   if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return errno != EINTR;

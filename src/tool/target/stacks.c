@@ -29,7 +29,7 @@
 #include "target/interpreter/python/python.h"
 #include "target/registers.h"
 #include "target/state.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 #include "target/walk.h"
 
 #define SAMPLE_ATTEMPTS 4

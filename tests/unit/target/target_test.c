@@ -25,7 +25,7 @@
 
 #include "skip.h"
 #include "target/process.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 #include "target/target.h"
 #include "target/walk.h"
 

@@ -3,9 +3,8 @@
  * Frame: struct rt_sigframe of linux arch/arm64/kernel/signal.c; records of asm/sigcontext.h.
  *
  * At an event stop the kernel has already moved the pc back to the system call that is to start
- * again (do_signal). A tracer does not see which call returned EINTR, so the command does not
- * choose threads in such calls (attach/choose.c). A system call discards the vector bits beyond
- * NEON's (Documentation/arch/arm64/sve.rst), so those of a thread that ran are saved.
+ * again (do_signal; target/stop/aarch64/stopped_call.c). A system call discards the vector bits
+ * beyond NEON's (Documentation/arch/arm64/sve.rst), so those of a thread that ran are saved.
  */
 #define _GNU_SOURCE
 #include "attach/cpu.h"
@@ -56,10 +55,7 @@ uint64_t cpu_pc(const cpu_regs_t *regs) { return regs->pc; }
 uint64_t cpu_sp(const cpu_regs_t *regs) { return regs->sp; }
 int64_t cpu_result(const cpu_regs_t *regs) { return (int64_t)regs->regs[0]; }
 
-long cpu_interrupted_call(const cpu_regs_t *regs) {
-  (void)regs;
-  return -1;
-}
+long cpu_interrupted_call(const cpu_regs_t *regs) { return (long)regs->regs[8]; }
 
 bool cpu_repeat_wait(cpu_regs_t *regs) {
   (void)regs;

@@ -9,7 +9,8 @@
 #include "record/writer.h"
 #include "sensor/trace/code.h"
 
-/* A thread that gets no CPU time may take seconds to stop (target/stop.c), and several may do so.
+/* A thread that gets no CPU time may take seconds to stop (target/stop/stop.c), and several may do
+ * so.
  */
 #define PATIENCE_S 60u
 

@@ -16,7 +16,7 @@
 #include "attach/cpu.h"
 #include "base/proc_file.h"
 #include "os/os.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 #include "target/target.h"
 
 #define STATUS_BYTES 8192u
@@ -77,8 +77,9 @@ int join_threads(pid_t pid, long options, size_t *count) {
 }
 
 void join_stopped(pid_t tid) {
+  waiting_t unknown = {.known = false};
   cpu_regs_t regs;
-  if (!cpu_read_regs(tid, &regs) || !stop_is_interrupted(&regs)) return;
-  stop_restart_call(&regs);
+  if (!cpu_read_regs(tid, &regs) || !stop_is_interrupted(tid, &regs, &unknown)) return;
+  stop_restart_call(&regs, &unknown);
   (void)cpu_write_regs(tid, &regs);
 }

@@ -3,7 +3,7 @@
 
 #include "base/array.h"
 #include "os/os.h"
-#include "target/stop.h"
+#include "target/stop/stop.h"
 
 #define DEPTH_MAX 512u
 /* After a broken walk, the list of images is read again if it is older than this. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Stacks of running threads that the kernel does not sample: each is stopped for some microseconds
- * (target/stop.h). The kernel may refuse (perf_event_open(2)), and it copies no Python frames.
+ * (target/stop/stop.h). The kernel may refuse (perf_event_open(2)), and it copies no Python frames.
  *
  * A stop can meet a thread that has just begun a system call. On x86_64 the stop makes such a call
  * start again; elsewhere it could fail with EINTR, so threads are not stopped there.

@@ -8,7 +8,7 @@
  * signal.
  */
 #define _GNU_SOURCE
-#include "target/stop.h"
+#include "target/stop/stop.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -53,15 +53,25 @@ static bool wants_to_run(pid_t tid) {
   return name_end && strncmp(name_end, ") R", 3) == 0;
 }
 
-/* Reaps a stop of TID, if there is one, but not its end, for which the rest of this process may
- * wait. Results as of stop_wait. */
+/* One call for the usual case: reaps a stop of TID, if there is one. Returns false if not. */
+static bool reap_stop(pid_t tid, int *status) {
+  siginfo_t info = {.si_pid = 0};
+  if (waitid(P_PID, (id_t)tid, &info, WSTOPPED | WNOHANG | __WALL) != 0 || info.si_pid != tid)
+    return false;
+  *status = info.si_status << 8 | 0x7f;
+  return true;
+}
+
+/* As reap_stop, with the results of stop_wait. Does not reap the end of TID, for which the rest of
+ * this process may wait. */
 static int take_stop(pid_t tid, int *status) {
   siginfo_t info = {.si_pid = 0};
-  if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
+  if (reap_stop(tid, status)) return 1;
+  if (waitid(P_PID, (id_t)tid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
     return errno == EINTR ? 0 : -1;
   if (info.si_pid != tid) return 0;
-  if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return -1;
-  return waitpid(tid, status, __WALL | WNOHANG) == tid && WIFSTOPPED(*status) ? 1 : -1;
+  bool has_stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED; /* just now */
+  return has_stopped && reap_stop(tid, status) ? 1 : -1;
 }
 
 int stop_wait(pid_t tid, int *status) {
@@ -97,70 +107,63 @@ static bool read_registers(machine_t machine, pid_t tid, regs_t *regs) {
 /* Calls that return EINTR only if they have done nothing yet. Others have: close(2) has released
  * the descriptor, and a second close could close another thread's file. */
 bool stop_may_repeat(long number) {
-#if defined(__x86_64__)
   static const long calls[] = {
-      SYS_epoll_wait,   SYS_epoll_pwait,    SYS_rt_sigtimedwait, SYS_semop,    SYS_semtimedop,
-      SYS_io_getevents, SYS_io_uring_enter, SYS_recvfrom,        SYS_recvmsg,  SYS_accept,
-      SYS_accept4,      SYS_sendto,         SYS_sendmsg,         SYS_read,     SYS_readv,
-      SYS_poll,         SYS_ppoll,          SYS_select,          SYS_pselect6,
+    SYS_epoll_pwait,
+    SYS_rt_sigtimedwait,
+    SYS_semop,
+    SYS_semtimedop,
+    SYS_io_getevents,
+    SYS_recvfrom,
+    SYS_recvmsg,
+    SYS_accept,
+    SYS_accept4,
+    SYS_sendto,
+    SYS_sendmsg,
+    SYS_read,
+    SYS_readv,
+    SYS_ppoll,
+    SYS_pselect6,
+    SYS_io_uring_enter,
 #ifdef SYS_epoll_pwait2
-      SYS_epoll_pwait2,
+    SYS_epoll_pwait2,
+#endif
+#if defined(__x86_64__)
+    SYS_epoll_wait,
+    SYS_poll,
+    SYS_select,
 #endif
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
     if (calls[i] == number) return true;
-#else
-  (void)number;
-#endif
   return false;
 }
 
-#if defined(__x86_64__)
-bool stop_is_interrupted(const struct user_regs_struct *regs) {
-  return (int64_t)regs->orig_rax >= 0 && (int64_t)regs->rax == -EINTR;
-}
-
-/* At a stop that is not for a signal, the kernel has yet to return from the system call. With this
- * result it starts the call again with all its arguments, unless a signal handler is to run; then
- * the call returns EINTR, as without the stop (arch/x86/kernel/signal.c). A finite timeout begins
- * anew. */
-void stop_restart_call(struct user_regs_struct *regs) {
-  enum { ERESTARTNOHAND = 514 }; /* linux/errno.h */
-  if (stop_is_interrupted(regs) && stop_may_repeat((long)regs->orig_rax))
-    regs->rax = (uint64_t) - (int64_t)ERESTARTNOHAND;
-}
-#else
-bool stop_is_interrupted(const struct user_regs_struct *regs) {
-  (void)regs;
-  return false;
-}
-
-void stop_restart_call(struct user_regs_struct *regs) { (void)regs; }
-#endif
-
-static void hide_eintr(machine_t machine, pid_t tid, int status) {
+/* Detaches from TID, which has stopped with STATUS. */
+static void release(pid_t tid, int status, waiting_t *waiting) {
   struct user_regs_struct regs;
   struct iovec iov = {&regs, sizeof regs};
-  if (!STOP_HIDES_EINTR || machine != MACHINE_HERE || status >> 16 != PTRACE_EVENT_STOP ||
-      ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) != 0 || iov.iov_len != sizeof regs ||
-      !stop_is_interrupted(&regs))
-    return;
-  stop_restart_call(&regs);
-  (void)ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov);
+  bool restarts = status >> 16 == PTRACE_EVENT_STOP &&
+                  ptrace(PTRACE_GETREGSET, tid, NT_PRSTATUS, &iov) == 0 &&
+                  iov.iov_len == sizeof regs && stop_is_interrupted(tid, &regs, waiting);
+  if (restarts) stop_restart_call(&regs, waiting);
+  if (restarts && ptrace(PTRACE_SETREGSET, tid, NT_PRSTATUS, &iov) == 0)
+    stop_release(tid, &regs, waiting);
+  else
+    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)withheld_signal(status));
 }
 
 stop_result_t stop_thread(machine_t machine, pid_t tid, regs_t *regs,
                           void (*while_stopped)(void *context, const regs_t *regs), void *context,
                           uint64_t *stopped_ns) {
   if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) != 0) return errno == ESRCH ? STOP_GONE : STOP_TRACED;
+  waiting_t waiting = stop_waiting(tid);
   uint64_t start = os_monotonic_ns();
   if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) != 0) return STOP_GONE;
   int status = 0, stopped = stop_wait(tid, &status);
   if (stopped <= 0) return stopped == 0 ? STOP_LATE : STOP_GONE;
   bool known = read_registers(machine, tid, regs);
   if (known) while_stopped(context, regs);
-  if (known) hide_eintr(machine, tid, status);
-  ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)withheld_signal(status));
+  release(tid, status, &waiting);
   *stopped_ns = os_monotonic_ns() - start;
   return known ? STOP_DONE : STOP_FOREIGN;
 }
