@@ -9,6 +9,7 @@
  * cache.
  */
 #include "capture/stack.h"
+#include "capture/predicted_stack.h"
 #include "capture/python/python.h"
 #include "capture/python/python_frames.h"
 #include "image/name.h"
@@ -210,21 +211,11 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   return SONDE_EFULL;
 }
 
-/* Returns the predicted stack if it is the current one; otherwise 0. Walks nothing and writes only
- * the predictor's counters. */
+/* Walks nothing and writes only the predictor's counters. */
 static ALWAYS_INLINE READS_STACK uint32_t find_predicted(uint64_t pc, uint64_t sp, uint64_t fp) {
-  capture_thread_t *self = thread_state_idle();
+  capture_thread_t *self = predicted_stack_enter(sp);
   if (UNLIKELY(!self)) return 0;
-  frame_cache_t *cache = &self->cache;
-  if (cache->predictor.paused) return 0;
-  self->busy = sp; /* Before anything is read, since a handler's capture may change all of it. */
-  signal_fence();
-  uint32_t id = 0;
-  if (LIKELY(cache->epoch == os_loader_epoch() && cache->epoch) &&
-      (id = frame_cache_find_predicted(cache, pc, sp, fp))) {
-    cache->predictor.last = id;
-    cache->predictor.right++;
-  }
+  uint32_t id = predicted_stack_find(self, pc, sp, fp);
   thread_state_leave(self);
   return id;
 }

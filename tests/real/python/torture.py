@@ -72,8 +72,16 @@ def deep(n):
     return str(n) if n == 0 else deep(n - 1) + "x"
 
 
+def either(n):
+    """Calls itself in the same call of the evaluator or in another one, with equal frames at equal addresses."""
+    if n == 0:
+        return str(n)
+    return either(n - 1) if random.random() < 0.5 else next(map(either, (n - 1,)))
+
+
 WORK = [
     lambda: fibonacci(10), lambda: list(tree(5)), lambda: asyncio.run(many()), churn, lambda: deep(80),
+    lambda: [either(4) for _ in range(20)],
     lambda: sorted(Number(i % 7).text for i in range(50)), lambda: sorted([Number(i) for i in range(20)]),
     lambda: json.loads(json.dumps({str(i): [i] for i in range(20)}), object_hook=lambda d: dict(d)),
     lambda: re.sub("[a-c]", lambda m: m[0].upper(), "abcd" * 10),

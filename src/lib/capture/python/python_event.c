@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "capture/frame_table.h"
+#include "capture/predicted_stack.h"
 #include "capture/python/python.h"
 #include "capture/python/python_codes.h"
 #include "capture/python/python_frames.h"
@@ -36,16 +37,22 @@ typedef struct view {
   uint8_t number;
 } view_t;
 
-/* A frame of the chain. Its caller is the frame of the link before. */
+/* What every event compares of a frame of the chain. Its caller is the frame before it. */
+typedef struct known_frame {
+  uint64_t frame, second;
+} known_frame_t;
+
+/* The rest of a frame of the chain. */
 typedef struct link {
-  uint64_t frame, second, third;
+  uint64_t third;
   /* of code objects, when it was added */
   uint64_t deaths;
   /* the frame in a node, 0 if it is not shown; the nodes of the chain from its caller and from here
    * outward, 0 while the link is being changed */
   uint32_t shown, outer, node;
-  /* from here outward: calls of the evaluator, and frames that are shown */
-  uint16_t calls, frames;
+  /* from here outward: calls of the evaluator, frames that are shown, and the number of the first
+   * link that ends a call */
+  uint16_t calls, frames, entry;
 } link_t;
 
 /* The node of a chain whose innermost frame has a line. */
@@ -65,22 +72,24 @@ typedef struct inner {
 
 /* The id of a merged stack, so that most events look into no other table. */
 typedef struct recent {
-  uint64_t code, instruction;
-  uint32_t native, outer, shown;
+  uint64_t second, instruction;
+  /* the native stack, and the chain's node above */
+  uint64_t stacks;
   uint32_t id; /* 0: none */
 } recent_t;
 
 /* The last chain of a thread, outermost first. */
 struct python_chain_cache {
   const view_t *view;
-  uint32_t count;
-  uint16_t places[PLACES];
   uint64_t deaths;
+  uint32_t count;
+  recent_t recents[RECENTS] __attribute__((aligned(32)));
+  /* The first one has no frame, and those from `count` + 1 on are of former chains. */
+  known_frame_t known[CHAIN_MAX + 1];
+  link_t links[CHAIN_MAX + 1];
+  uint16_t places[PLACES];
   top_t tops[TOPS];
   inner_t inners[INNERS];
-  recent_t recents[RECENTS];
-  /* The first one has no frame, and those from `count` + 1 on are of former chains. */
-  link_t links[CHAIN_MAX + 1];
   uint64_t fresh[CHAIN_MAX];
 };
 typedef struct python_chain_cache chain_cache_t;
@@ -117,31 +126,60 @@ static ALWAYS_INLINE READS_STACK uint64_t third_of(third_t third, uint64_t frame
   }
 }
 
-/* The innermost of the links from number I outward that its frame differs from, 0: none does. The
- * frame of link I is in the chain. The caller of the outermost frame is 0, as the frame of the
- * first link. */
-static ALWAYS_INLINE READS_STACK uint32_t find_changed(const chain_cache_t *c, third_t third,
-                                                       uint32_t i) {
-  const link_t *link = &c->links[i];
-  uint64_t second = c->view->second, caller_at = python.caller, flag = python.flag;
-  for (uint64_t frame = link->frame, caller; frame; frame = caller, link--) {
-    caller = link[-1].frame;
-    if (UNLIKELY(*(const word_t *)(uintptr_t)(frame + caller_at) != caller) ||
-        UNLIKELY(*(const word_t *)(uintptr_t)(frame + second) != link->second))
-      return (uint32_t)(link - c->links);
-    if (third == THIRD_BYTE && UNLIKELY(*(const uint8_t *)(uintptr_t)(frame + flag) != link->third))
-      return (uint32_t)(link - c->links);
-    if (third == THIRD_WORD && UNLIKELY(word_at(frame + python.code) != link->third))
-      return (uint32_t)(link - c->links);
+static ALWAYS_INLINE READS_STACK bool is_unchanged(const known_frame_t *known, uint64_t second) {
+  uint64_t frame = known->frame;
+  return LIKELY(*(const word_t *)(uintptr_t)(frame + python.caller) == known[-1].frame) &&
+         LIKELY(*(const word_t *)(uintptr_t)(frame + second) == known->second);
+}
+
+/* Whether the words of the frames from number I outward are unchanged. The frame of number I is in
+ * the chain. The caller of the outermost frame is 0, as the frame of the first link. Four frames
+ * are compared in each round, and the outermost ones perhaps twice. */
+static ALWAYS_INLINE READS_STACK bool are_unchanged(const chain_cache_t *c, uint64_t second,
+                                                    uint32_t i) {
+  const known_frame_t *known = &c->known[i], *last = &c->known[4];
+  KEEP_POINTER(known);
+  if (UNLIKELY(i < 4)) {
+    for (; known > c->known; known--)
+      if (!is_unchanged(known, second)) return false;
+    return true;
   }
+  for (;; known -= 4) {
+    if (known < last) known = last;
+    if (!is_unchanged(known, second) || !is_unchanged(known - 1, second) ||
+        !is_unchanged(known - 2, second) || !is_unchanged(known - 3, second))
+      return false;
+    if (known == last) return true;
+  }
+}
+
+/* Whether the frames that ended a call still do. Of a native stack with as many calls this proves
+ * that no other frame does. */
+static ALWAYS_INLINE READS_STACK bool end_calls(const chain_cache_t *c, uint32_t i) {
+  for (i = c->links[i].entry; i; i = c->links[i - 1].entry)
+    if (UNLIKELY(!*(const uint8_t *)(uintptr_t)(c->known[i].frame + python.flag))) return false;
+  return true;
+}
+
+/* The innermost of the links from number I outward that its frame differs from, 0: none does. The
+ * frame of link I is in the chain. */
+static READS_STACK uint32_t find_changed(const chain_cache_t *c, third_t third, uint32_t i) {
+  for (; i; i--)
+    if (!is_unchanged(&c->known[i], c->view->second) ||
+        third_of(third, c->known[i].frame) != c->links[i].third)
+      return i;
   return 0;
 }
+
+static bool has_call(const link_t *link) { return link->shown & STACK_OF_CALL; }
 
 /* Whether the links to number I, of a former chain, still belong to those of this chain. */
 static ALWAYS_INLINE bool is_kept(const chain_cache_t *c, uint32_t i) {
   for (; i > c->count; i--) {
     const link_t *link = &c->links[i];
-    if (!link->node || link->outer != link[-1].node || link->deaths != c->deaths) return false;
+    if (!link->node || link->outer != link[-1].node || link->deaths != c->deaths ||
+        (!has_call(link) && link->entry != link[-1].entry))
+      return false;
   }
   return true;
 }
@@ -192,7 +230,8 @@ static bool has_frame(uint32_t shown) { return shown & ~(STACK_IN_CHAIN | STACK_
  * frame if it has the same words. A handler may jump out of here. */
 static READS_STACK bool learn_inner(chain_cache_t *c, inner_t *known, const inner_t *wanted,
                                     const link_t *former, uint64_t frame) {
-  bool is_same = former->node && former->deaths == c->deaths && former->second == wanted->second &&
+  bool is_same = former->node && former->deaths == c->deaths &&
+                 c->known[former - c->links].second == wanted->second &&
                  former->third == wanted->third;
   uint32_t shown = is_same ? former->shown : shown_of_frame(c->view, frame);
   if (shown == UINT32_MAX) return false;
@@ -227,14 +266,14 @@ static READS_STACK bool add_link(chain_cache_t *c, uint64_t frame) {
   if (!is_inner(inner, &wanted) && !learn_inner(c, inner, &wanted, link, frame)) return false;
   link->node = 0;
   signal_fence();
-  link->frame = frame;
-  link->second = wanted.second;
+  c->known[i] = (known_frame_t){frame, wanted.second};
   link->third = wanted.third;
   link->deaths = c->deaths;
   link->shown = inner->shown;
   link->outer = outer->node;
   link->calls = (uint16_t)(outer->calls + !!(inner->shown & STACK_OF_CALL));
   link->frames = (uint16_t)(outer->frames + has_frame(inner->shown));
+  link->entry = has_call(link) ? (uint16_t)i : outer->entry;
   signal_fence();
   link->node = inner->node;
   *place_of(c, frame) = (uint16_t)i;
@@ -249,7 +288,7 @@ static NOINLINE READS_STACK bool update_chain(chain_cache_t *c, uint64_t top) {
   uint32_t fresh = 0, base = 0, limit = c->count;
   for (uint64_t f = top; f; f = word_at(f + python.caller)) {
     uint32_t i = *place_of(c, f);
-    if (i && i <= limit && c->links[i].frame == f) {
+    if (i && i <= limit && c->known[i].frame == f) {
       uint32_t changed = find_changed(c, c->view->third, i);
       base = changed ? 0 : i;
       if (base) break;
@@ -284,18 +323,23 @@ static NOINLINE void forget_chain(chain_cache_t *c, uint64_t deaths) {
   c->deaths = deaths;
 }
 
-/* The innermost link of the chain from TOP outward. NULL: capture_with_python must tell. */
-static ALWAYS_INLINE READS_STACK const link_t *find_chain(chain_cache_t *c, third_t third,
-                                                          uint64_t top) {
+/* Makes TOP the innermost frame of the chain. Without EXACT, THIRD_BYTE is compared only in frames
+ * that end a call. False: capture_with_python must tell. */
+static ALWAYS_INLINE READS_STACK bool find_chain(chain_cache_t *c, const view_t *view,
+                                                 third_t third, uint64_t top) {
   uint64_t deaths = load_relaxed(&python_code_deaths);
   if (UNLIKELY(c->deaths != deaths)) forget_chain(c, deaths);
   uint32_t i = c->count;
-  if (c->links[i].frame != top) i = *place_of(c, top);
-  if (LIKELY(i && c->links[i].frame == top && is_kept(c, i) && !find_changed(c, third, i)))
-    c->count = i;
-  else if (!update_chain(c, top))
-    return NULL;
-  return &c->links[c->count];
+  if (UNLIKELY(c->known[i].frame != top)) {
+    i = *place_of(c, top);
+    if (!i || c->known[i].frame != top || !is_kept(c, i)) return update_chain(c, top);
+  }
+  bool is_same = third == THIRD_WORD ? !find_changed(c, third, i)
+                                     : are_unchanged(c, view->second, i) &&
+                                           (third == THIRD_NONE || end_calls(c, i));
+  if (UNLIKELY(!is_same)) return update_chain(c, top);
+  c->count = i;
+  return true;
 }
 
 /* A handler may jump out of here. */
@@ -315,17 +359,6 @@ static NOINLINE uint32_t learn_top(top_t *known, const link_t *link, uint64_t co
   signal_fence();
   known->code = code;
   return node;
-}
-
-/* The chain's node; 0: capture_with_python must tell. */
-static uint32_t chain_with_line(chain_cache_t *c, const link_t *link, uint64_t instruction) {
-  if (c->view->with_lines || !has_frame(link->shown)) return link->node;
-  uint64_t code = link->second;
-  top_t *known = &c->tops[(code / 64 ^ instruction / 2 ^ link->outer) % TOPS];
-  if (known->code == code && known->instruction == instruction && known->outer == link->outer &&
-      known->shown == link->shown)
-    return known->node;
-  return learn_top(known, link, code, instruction);
 }
 
 /* ---- the thread's state -----------------------------------------------------------------------
@@ -352,7 +385,7 @@ static ALWAYS_INLINE READS_STACK bool find_top(uint64_t *top) {
     return false;
   uint64_t state = (uint64_t)(uintptr_t)python.value_of_key((uint32_t)(key >> 32));
   if (!state) return true;
-  if (UNLIKELY(finalizing && finalizing != state)) return false;
+  if (UNLIKELY(finalizing) && finalizing != state) return false;
   *top = python.has_cframe ? word_at(word_at(state + python.state_cframe) + python.cframe_current)
                            : word_at(state + python.state_frame);
   return true;
@@ -368,37 +401,67 @@ static bool fits(uint32_t native, const link_t *link) {
          link->frames + shape_frames(shape) <= DEPTH_MAX;
 }
 
-/* The id of the stack WANTED, whose chain is that of LINK. If NATIVE is new, the pair is. A pair
- * with an id fits. A handler may jump out of here. */
-static NOINLINE uint32_t learn_recent(chain_cache_t *c, recent_t *recent, const recent_t *wanted,
-                                      const link_t *link, bool is_new) {
-  uint32_t chain = chain_with_line(c, link, wanted->instruction);
-  if (!chain) return 0;
-  uint32_t id = is_new ? 0 : python_merged_find(wanted->native, chain);
-  if (!id && fits(wanted->native, link)) id = python_merged_add(wanted->native, chain);
-  if (!id) return 0;
-  recent->id = 0;
-  signal_fence();
-  recent->code = wanted->code;
-  recent->instruction = wanted->instruction;
-  recent->native = wanted->native;
-  recent->outer = wanted->outer;
-  recent->shown = wanted->shown;
-  signal_fence();
-  recent->id = id;
-  return id;
+static ALWAYS_INLINE READS_STACK recent_t wanted_of(const chain_cache_t *c, const view_t *view,
+                                                    uint32_t native) {
+  const known_frame_t *known = &c->known[c->count];
+  return (recent_t){.second = known->second,
+                    .instruction = view->with_lines ? 0 : instruction_of(known->frame),
+                    .stacks = (uint64_t)c->links[c->count].node << 32 | native};
 }
 
 static ALWAYS_INLINE recent_t *recent_of(chain_cache_t *c, const recent_t *wanted) {
-  uint64_t key =
-      wanted->instruction ^ (uint64_t)wanted->native << 40 ^ (uint64_t)wanted->outer << 20;
+  uint64_t key = wanted->instruction ^ wanted->second ^ wanted->stacks << 20;
   return &c->recents[leveled_hash(key) / (UINT64_MAX / RECENTS + 1)];
 }
 
 static ALWAYS_INLINE bool is_recent(const recent_t *known, const recent_t *wanted) {
-  return known->instruction == wanted->instruction && known->native == wanted->native &&
-         known->code == wanted->code && known->outer == wanted->outer &&
-         known->shown == wanted->shown && known->id;
+  return LIKELY(known->stacks == wanted->stacks) &&
+         LIKELY(known->instruction == wanted->instruction) &&
+         LIKELY(known->second == wanted->second);
+}
+
+/* The node of the chain with the line of its innermost frame; 0: capture_with_python must tell. */
+static uint32_t node_of_chain(chain_cache_t *c, uint64_t instruction) {
+  const link_t *link = &c->links[c->count];
+  if (c->view->with_lines || !has_frame(link->shown)) return link->node;
+  uint64_t code = c->known[c->count].second;
+  top_t *known = &c->tops[(code / 64 ^ instruction / 2 ^ link->outer) % TOPS];
+  if (known->code == code && known->instruction == instruction && known->outer == link->outer &&
+      known->shown == link->shown)
+    return known->node;
+  return learn_top(known, link, code, instruction);
+}
+
+static uint32_t find_pair(chain_cache_t *c, uint32_t native, uint64_t instruction) {
+  uint32_t chain = node_of_chain(c, instruction);
+  return chain ? python_merged_find(native, chain) : 0;
+}
+
+/* The pair may be new because a frame ends a call that did not before, or the reverse. */
+static READS_STACK uint32_t add_pair(chain_cache_t *c, uint32_t native, uint64_t top) {
+  if (find_changed(c, c->view->third, c->count) && !update_chain(c, top)) return 0;
+  uint64_t instruction = instruction_of(top);
+  uint32_t id = find_pair(c, native, instruction), chain = node_of_chain(c, instruction);
+  if (id || !chain || !fits(native, &c->links[c->count])) return id;
+  return python_merged_add(native, chain);
+}
+
+/* The id of the stack NATIVE with the chain, whose innermost frame is TOP. A handler may jump out
+ * of here. */
+static NOINLINE READS_STACK uint32_t learn_recent(chain_cache_t *c, uint32_t native, uint64_t top) {
+  uint32_t id = find_pair(c, native, instruction_of(top));
+  if (!id) id = add_pair(c, native, top);
+  if (!id) return 0;
+  const recent_t wanted = wanted_of(c, c->view, native);
+  recent_t *recent = recent_of(c, &wanted);
+  recent->stacks = 0;
+  signal_fence();
+  recent->second = wanted.second;
+  recent->instruction = wanted.instruction;
+  recent->id = id;
+  signal_fence();
+  recent->stacks = wanted.stacks;
+  return id;
 }
 
 /* Whether the frames of a thread in NATIVE may be read: no handler interrupted the evaluator. */
@@ -409,66 +472,68 @@ static NOINLINE bool learn_shape(uint32_t native) {
   return true;
 }
 
-/* The merged stack; 0: capture_with_python must tell. */
+/* The merged stack of NATIVE; 0: capture_with_python must tell. */
 static ALWAYS_INLINE READS_STACK uint32_t find_merged(capture_thread_t *self, const view_t *view,
                                                       third_t third, uint32_t native) {
   uint64_t top;
   if (UNLIKELY(!find_top(&top))) return 0;
-  if (!top) return native;
-  bool is_new = UNLIKELY(!python_shape_is_noted(native));
+  if (UNLIKELY(!top)) return native;
   chain_cache_t *c = self->python[view->number];
-  if (is_new && !learn_shape(native)) return 0;
+  if (UNLIKELY(!python_shape_is_noted(native)) && !learn_shape(native)) return 0;
   if (UNLIKELY(!c) && !(c = make_chain(self, view))) return 0;
-  const link_t *link = find_chain(c, third, top);
-  if (UNLIKELY(!link)) return 0;
-  const recent_t wanted = {.code = link->second,
-                           .instruction = view->with_lines ? link->second : instruction_of(top),
-                           .native = native,
-                           .outer = link->outer,
-                           .shown = link->shown};
-  recent_t *recent = recent_of(c, &wanted);
-  return LIKELY(is_recent(recent, &wanted)) ? recent->id
-                                            : learn_recent(c, recent, &wanted, link, is_new);
+  if (UNLIKELY(!find_chain(c, view, third, top))) return 0;
+  const recent_t wanted = wanted_of(c, view, native);
+  const recent_t *recent = recent_of(c, &wanted);
+  return LIKELY(is_recent(recent, &wanted)) ? recent->id : learn_recent(c, native, top);
 }
 
-static ALWAYS_INLINE int merged_id(const view_t *view, third_t third, uint32_t *id,
-                                   const python_origin_t *origin) {
+/* A stack without a prediction, and one that capture_with_python must tell. */
+static NOINLINE READS_STACK int find_slowly(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp,
+                                            const view_t *view) {
   uint32_t merged = 0;
-  int status = stack_id_here(id, origin->pc, origin->sp, origin->fp);
+  int status = stack_id_here(id, pc, sp, fp);
   if (UNLIKELY(status < 0)) return status;
-  capture_thread_t *self = thread_state_enter(origin->sp);
+  capture_thread_t *self = thread_state_enter(sp);
   if (LIKELY(self)) {
-    merged = find_merged(self, view, third, *id);
+    merged = find_merged(self, view, view->third, *id);
     thread_state_leave(self);
   }
-  if (LIKELY(merged)) {
-    *id = merged;
-    return 0;
-  }
-  if (!capture_with_python(&merged, origin)) return 0;
+  const python_origin_t origin = {
+      .pc = pc, .sp = sp, .fp = fp, .is_event = view == &view_of_events};
+  if (!merged && !capture_with_python(&merged, &origin)) return 0;
   *id = merged;
   return merged ? 0 : SONDE_EFULL;
 }
 
+static ALWAYS_INLINE READS_STACK int merged_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp,
+                                               const view_t *view, third_t third) {
+  uint32_t merged = 0;
+  capture_thread_t *self = predicted_stack_enter(sp);
+  if (LIKELY(self)) {
+    uint32_t native = predicted_stack_find(self, pc, sp, fp);
+    if (LIKELY(native)) merged = find_merged(self, view, third, native);
+    thread_state_leave(self);
+  }
+  if (UNLIKELY(!merged)) return find_slowly(id, pc, sp, fp, view);
+  *id = merged;
+  return 0;
+}
+
 /* The kind of comparison is a constant, as it is in each round of the loop over a chain. */
-static int event_stack_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
-  return merged_id(&view_of_events, THIRD_NONE, id, &origin);
+static READS_STACK int event_stack_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(id, pc, sp, fp, &view_of_events, THIRD_NONE);
 }
 
-static int event_stack_id_by_byte(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
-  return merged_id(&view_of_events, THIRD_BYTE, id, &origin);
+static READS_STACK int event_stack_id_by_byte(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(id, pc, sp, fp, &view_of_events, THIRD_BYTE);
 }
 
-static int event_stack_id_by_word(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = true};
-  return merged_id(&view_of_events, THIRD_WORD, id, &origin);
+static READS_STACK int event_stack_id_by_word(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(id, pc, sp, fp, &view_of_events, THIRD_WORD);
 }
 
-static int stack_id_with_lines(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp};
-  return merged_id(&view_of_lines, view_of_lines.third, id, &origin);
+static READS_STACK int stack_id_with_lines(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(id, pc, sp, fp, &view_of_lines, view_of_lines.third);
 }
 
 static view_t make_view(const python_layout_t *l, bool with_lines, uint8_t number) {

@@ -6,13 +6,12 @@
  *
  *   1. the native stack, by the frame cache and the predictor (capture/stack.h);
  *   2. the *chain* of Python frames, by a cache of the thread's last chain. An event reads two
- *      words of each frame, from the innermost to the outermost: its caller and its code object; in
- *      3.11 also a byte that tells where a call of the evaluator ends. A frame with the address
- * that the frame inside it names belongs to the chain, so it is readable. Equal words of all
- * frames, while no code object died, prove an equal chain. The frames of former chains stay in the
- * cache, so a function that is called again is compared, too. Other frames are looked up
- *      (capture/python/python_codes.h). Equal chains have one id: their nodes are in the stack
- *      table;
+ *      words of each frame, from the innermost to the outermost: its caller and its code object. A
+ *      frame with the address that the frame inside it names belongs to the chain, so it is
+ *      readable. Equal words of all frames, while no code object died, prove an equal chain. The
+ *      frames of former chains stay in the cache, so a function that is called again is compared,
+ *      too. Other frames are looked up (capture/python/python_codes.h). Equal chains have one id:
+ *      their nodes are in the stack table;
  *   3. a *merged* node of the stack table, which is the pair of them.
  *
  * A recording has the pairs. Its reader puts the frames of both in order: the innermost call of the
@@ -21,6 +20,10 @@
  * calls as the chain (capture/python/python_shapes.h). Every other stack is left to
  * capture_with_python, which merges by address: the first stacks, calls that begin, and stacks with
  * a signal handler or with the frames of several interpreters.
+ *
+ * In 3.11 a byte of each frame says whether it ends a call. An event reads it only in the frames
+ * that the cache says do. If all still do, and are as many as the calls of the native stack, no
+ * other frame does. A new pair is added after the bytes of all frames are compared.
  *
  * Of frequent events only the innermost Python frame has a line, unless the user wants more: the
  * instructions of the others change with each call and each of them would make new chains. Rare
@@ -33,9 +36,9 @@
  * interpreter ends, which _PyRuntime says; then, and in programs with several interpreters,
  * capture_with_python is called.
  *
- * Cost: a known stack reads one or two cache lines of each Python frame, one of what is remembered
- * of it, and a few lines of tables. ./run bench record measures it. Programs without Python pay
- * nothing: events call through a pointer that they have not changed.
+ * Cost: a known stack reads one or two cache lines of each Python frame, 16 bytes of what is
+ * remembered of it, and a few lines of tables: 145 instructions, and 7 for each Python frame.
+ * Programs without Python pay nothing: events call through a pointer that they have not changed.
  *
  * Memory of a thread: 33 KB, and 56 bytes for each Python frame of its deepest stack, at most
  * 1,024; once more if it has events of both kinds.
