@@ -90,7 +90,7 @@ static python_step_t pass_anchor(python_chain_t *c, const uint8_t *frame) {
 python_step_t python_chain_next(python_chain_t *c) {
   const python_layout_t *l = c->layout;
   uint8_t frame[PYTHON_FRAME_BYTES];
-  size_t size = has(l->code_bytes) ? 72 : sizeof frame;
+  size_t size = has(l->code_bytes) ? l->frame_owner + 1u : sizeof frame;
   if (c->ends_call) return end_call(c);
   if (!c->frame) return PYTHON_END;
   if (c->steps++ == PYTHON_STEPS_MAX || c->frame % 8 ||
@@ -99,7 +99,7 @@ python_step_t python_chain_next(python_chain_t *c) {
   bool has_own_frames = has(l->frame_owner) && !has(l->frame_is_entry);
   if (has_own_frames && frame[l->frame_owner] >= PYTHON_OWNER_EVALUATOR)
     return pass_anchor(c, frame);
-  c->code = load64(frame + l->frame_code);
+  c->code = python_code_in(load64(frame + l->frame_code));
   c->instruction = has(l->code_bytes) ? load64(frame + l->frame_instruction)
                                       : load32(frame + l->frame_instruction);
   c->frame = load64(frame + l->frame_back);

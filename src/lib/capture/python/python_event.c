@@ -207,8 +207,10 @@ static READS_STACK uint64_t instruction_of(uint64_t frame) {
   return word_at(frame + python.instruction) & python.instruction_mask;
 }
 
-/* The frame of INSTRUCTION in CODE in a node: 0 if it is not shown. UINT32_MAX: it has no name. */
-static uint32_t shown_of(uint64_t code, uint64_t instruction) {
+/* The frame of INSTRUCTION in the code of WORD in a node: 0 if it is not shown. UINT32_MAX: it has
+ * no name. */
+static uint32_t shown_of(uint64_t word, uint64_t instruction) {
+  uint64_t code = python_code_in(word);
   uint32_t id = python_codes_find(code, instruction);
   if (UNLIKELY(!id)) id = capture_python_frame(code, instruction);
   if (UNLIKELY(!id || id == FRAME_TABLE_FULL)) return UINT32_MAX;
