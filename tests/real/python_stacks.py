@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Python frames in `sonde stacks` of a process and of a core file, against what the interpreter itself says of
-all its threads at the same time: function, file and line of every frame. Every CPython from 3.8 to 3.14 that
+all its threads at the same time: function, file and line of every frame. Every CPython from 3.8 to 3.15 that
 this machine has is tried."""
 import json
 import pathlib
@@ -37,7 +37,7 @@ def each(check):
     finally:
         for _, program, _ in running:
             kill(program)
-    return "frames: " + ", ".join(done) if done else skip("no CPython from 3.8 to 3.14")
+    return "frames: " + ", ".join(done) if done else skip("no CPython from 3.8 to 3.15")
 
 
 def process():
@@ -66,7 +66,7 @@ def subinterpreters():
         finally:
             kill(program)
         done.append(f"{'.'.join(version)} {count}")
-    return "frames: " + ", ".join(done) if done else skip("no CPython from 3.8 to 3.14")
+    return "frames: " + ", ".join(done) if done else skip("no CPython from 3.8 to 3.15")
 
 
 def core(folder):

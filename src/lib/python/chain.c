@@ -80,11 +80,12 @@ static python_step_t end_call(python_chain_t *c) {
   return PYTHON_CALL;
 }
 
-/* A frame of the evaluator itself is the anchor. */
+/* A frame of the evaluator itself is the anchor. From 3.15 on each chain ends with one more, which
+ * is part of the thread's state and stands for no call. */
 static python_step_t pass_anchor(python_chain_t *c, const uint8_t *frame) {
   c->anchor = c->frame;
   c->frame = load64(frame + c->layout->frame_back);
-  return PYTHON_CALL;
+  return c->frame || c->layout->minor < 15 ? PYTHON_CALL : PYTHON_END;
 }
 
 python_step_t python_chain_next(python_chain_t *c) {
@@ -99,7 +100,7 @@ python_step_t python_chain_next(python_chain_t *c) {
   bool has_own_frames = has(l->frame_owner) && !has(l->frame_is_entry);
   if (has_own_frames && frame[l->frame_owner] >= PYTHON_OWNER_EVALUATOR)
     return pass_anchor(c, frame);
-  c->code = python_code_in(load64(frame + l->frame_code));
+  c->code = python_code_in(l, load64(frame + l->frame_code));
   c->instruction = has(l->code_bytes) ? load64(frame + l->frame_instruction)
                                       : load32(frame + l->frame_instruction);
   c->frame = load64(frame + l->frame_back);

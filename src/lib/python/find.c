@@ -55,7 +55,7 @@ bool python_find(const image_t *image, const char *path, memory_t *memory, pytho
   if (!memory->read(memory, out->address, start, sizeof start)) return true;
   out->version = version_of(found, start, path, memory);
   const python_layout_t *layout = python_layout(out->version);
-  out->problem = "sonde knows CPython 3.8 to 3.14";
+  out->problem = "sonde knows CPython 3.8 to 3.15";
   if (!layout) return true;
   out->problem = "it is a build without a global lock, or a changed CPython";
   if (python_debug_version(start) && !python_layout_agrees(layout, start)) return true;

@@ -3,7 +3,7 @@
  * The global interpreter lock (GIL): which thread state holds it, and who waits for it.
  *
  * Facts: CPython, Include/internal/pycore_gil.h and Python/ceval_gil.c (to 3.11 ceval_gil.h). The
- * layout of the lock is the same from 3.8 to 3.14. To 3.11 its holder notes its thread state in
+ * layout of the lock is the same from 3.8 to 3.15. To 3.11 its holder notes its thread state in
  * _PyRuntime as long as it has the lock. Later the lock has only the state that took it last, and a
  * mutex protects the change of holders: a reader believes what it read twice while the mutex was
  * free. Threads wait at a condition

@@ -22,8 +22,7 @@
 /* The outermost frame of a call of the evaluator is a local variable of the evaluator. */
 #define FROM_3_12                                                                                  \
   FROM_3_11, .runtime_current = NO, .runtime_gil = NO, .frame_code = 0, .frame_back = 8,           \
-             .frame_is_entry = NO, .code_first_line = 68, .text_ascii = 40,     \
-             .text_other = 56
+             .frame_is_entry = NO, .code_first_line = 68, .text_ascii = 40, .text_other = 56
 #define NO_CFRAME                                                                                  \
   .state_cframe = NO, .state_root_cframe = NO, .cframe_current = NO, .cframe_previous = NO
 
@@ -62,8 +61,8 @@ static const python_layout_t layouts[] = {
     {FROM_3_12, .minor = 12, .interpreter_gil = 384, .runtime_interpreters = 40,
      .runtime_key = 1544, .runtime_finalizing = 24, .interpreter_next = 0,
      .interpreter_threads = 72, .state_frame = NO, .state_cframe = 56, .state_root_cframe = 272,
-     .state_thread = 136, .state_native = 144, .frame_owner = 70, .cframe_current = 0, .cframe_previous = 8,
-     .code_bytes = 192},
+     .state_thread = 136, .state_native = 144, .frame_owner = 70, .cframe_current = 0,
+     .cframe_previous = 8, .code_bytes = 192},
     {FROM_3_12, NO_CFRAME, .minor = 13, .interpreter_gil = 16, .runtime_interpreters = 632,
      .runtime_key = 2160, .runtime_finalizing = 608, .interpreter_next = 7264,
      .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152, .state_native = 160,
@@ -71,6 +70,10 @@ static const python_layout_t layouts[] = {
     {FROM_3_12, NO_CFRAME, .minor = 14, .interpreter_gil = 16, .runtime_interpreters = 808,
      .runtime_key = 2336, .runtime_finalizing = 784, .interpreter_next = 7272,
      .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152, .state_native = 160,
+     .frame_owner = 74, .code_bytes = 208},
+    {FROM_3_12, NO_CFRAME, .minor = 15, .interpreter_gil = 16, .runtime_interpreters = 936,
+     .runtime_key = NO, .runtime_finalizing = 912, .interpreter_next = 7264,
+     .interpreter_threads = 7336, .state_frame = 72, .state_thread = 176, .state_native = 184,
      .frame_owner = 74, .code_bytes = 208},
 };
 
@@ -89,33 +92,34 @@ uint32_t python_debug_version(const uint8_t start[PYTHON_DEBUG_BYTES]) {
 }
 
 bool python_layout_agrees(const python_layout_t *layout, const uint8_t start[PYTHON_DEBUG_BYTES]) {
-  /* Places of the words in _Py_DebugOffsets of 3.13, and from 3.14 on. */
+  if (layout->minor < 13) return false;
+  /* Places of the words in _Py_DebugOffsets of 3.13, 3.14 and 3.15. */
   const struct {
-    uint16_t in_3_13, from_3_14, offset;
+    uint16_t places[3], offset;
   } words[] = {
-      {16, 16, 0}, /* free_threaded */
-      {32, 32, layout->runtime_finalizing},
-      {40, 40, layout->runtime_interpreters},
-      {64, 64, layout->interpreter_next},
-      {72, 72, layout->interpreter_threads},
-      {112, 120, layout->interpreter_gil},
-      {168, 192, layout->state_next},
-      {184, 208, layout->state_frame},
-      {192, 216, layout->state_thread},
-      {200, 224, layout->state_native},
-      {232, 256, layout->frame_back},
-      {240, 264, layout->frame_code},
-      {248, 272, layout->frame_instruction},
-      {264, 288, layout->frame_owner},
-      {280, 320, layout->code_file},
-      {288, 328, layout->code_name},
-      {296, 336, layout->code_qualname},
-      {304, 344, layout->code_lines},
-      {312, 352, layout->code_first_line},
-      {344, 384, layout->code_bytes},
+      {{16, 16, 16}, 0}, /* free_threaded */
+      {{32, 32, 32}, layout->runtime_finalizing},
+      {{40, 40, 40}, layout->runtime_interpreters},
+      {{64, 64, 64}, layout->interpreter_next},
+      {{72, 72, 72}, layout->interpreter_threads},
+      {{112, 120, 120}, layout->interpreter_gil},
+      {{168, 192, 192}, layout->state_next},
+      {{184, 208, 208}, layout->state_frame},
+      {{192, 216, 240}, layout->state_thread},
+      {{200, 224, 248}, layout->state_native},
+      {{232, 256, 320}, layout->frame_back},
+      {{240, 264, 328}, layout->frame_code},
+      {{248, 272, 336}, layout->frame_instruction},
+      {{264, 288, 352}, layout->frame_owner},
+      {{280, 320, 384}, layout->code_file},
+      {{288, 328, 392}, layout->code_name},
+      {{296, 336, 400}, layout->code_qualname},
+      {{304, 344, 408}, layout->code_lines},
+      {{312, 352, 416}, layout->code_first_line},
+      {{344, 384, 448}, layout->code_bytes},
   };
   for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
-    uint16_t place = layout->minor == 13 ? words[i].in_3_13 : words[i].from_3_14;
+    uint16_t place = words[i].places[layout->minor - 13];
     if (load64(start + place) != words[i].offset) return false;
   }
   return true;

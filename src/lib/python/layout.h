@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Where CPython 3.8 to 3.14 keeps its frames: offsets of fields in bytes, for 64-bit builds.
+ * Where CPython 3.8 to 3.15 keeps its frames: offsets of fields in bytes, for 64-bit builds.
  *
  * The structures are private to CPython, and their layout is constant within a minor version. From
  * 3.13 on the program states the offsets itself, in `_Py_DebugOffsets` at the start of `_PyRuntime`
@@ -60,13 +60,15 @@ enum {
 
 /* The code object in a frame's WORD. From 3.14 on, the lowest bit tells whether the frame counts as
  * a reference (CPython, Include/internal/pycore_stackref.h). */
-static inline uint64_t python_code_in(uint64_t word) { return word & ~UINT64_C(1); }
+static inline uint64_t python_code_in(const python_layout_t *layout, uint64_t word) {
+  return layout->minor < 14 ? word : word & ~UINT64_C(1);
+}
 
 /* The layout of VERSION, the value of PY_VERSION_HEX; NULL: not known. Async-signal-safe. */
 const python_layout_t *python_layout(uint32_t version);
 
 /* Bytes at the start of _PyRuntime that python_layout_agrees reads. */
-#define PYTHON_DEBUG_BYTES 392u
+#define PYTHON_DEBUG_BYTES 456u
 
 /* The version in START, the first bytes of a _PyRuntime of 3.13 or later; 0: it states none. */
 uint32_t python_debug_version(const uint8_t start[PYTHON_DEBUG_BYTES]);

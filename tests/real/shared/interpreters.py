@@ -10,7 +10,7 @@ from helpers import skip
 
 def _found():
     """(version, path) of each interpreter, the system's first."""
-    names = [f"python3.{minor}" for minor in range(8, 15)]
+    names = [f"python3.{minor}" for minor in range(8, 16)]
     paths = ["/usr/bin/python3", *map(shutil.which, names)]
     root = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
     paths += sorted(glob.glob(f"{root}/versions/3.*/bin/python3"))
@@ -18,7 +18,7 @@ def _found():
         code = "import sys; print(*sys.version_info[:3], sys.implementation.name)"
         run = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
         words = run.stdout.split()
-        if run.returncode == 0 and words[3] == "cpython" and (3, 8) <= (int(words[0]), int(words[1])) <= (3, 14):
+        if run.returncode == 0 and words[3] == "cpython" and (3, 8) <= (int(words[0]), int(words[1])) <= (3, 15):
             yield tuple(words[:3]), path
 
 
@@ -31,4 +31,4 @@ def interpreters():
 
 
 def any_interpreter():
-    return next((path for _, path in _found()), None) or skip("no CPython from 3.8 to 3.14")
+    return next((path for _, path in _found()), None) or skip("no CPython from 3.8 to 3.15")

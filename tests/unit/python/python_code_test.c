@@ -100,10 +100,11 @@ static void positions_are_checked(void **state) {
 static void other_versions_are_unknown(void **state) {
   (void)state;
   assert_null(python_layout(0x030700f0));
-  assert_null(python_layout(0x030e00f0));
+  assert_null(python_layout(0x031000f0));
   assert_null(python_layout(0x020700f0));
   assert_null(python_layout(0x040b00f0));
   assert_int_equal(python_layout(0x030d00f0)->minor, 13);
+  assert_int_equal(python_layout(0x030f02f0)->minor, 15);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------
@@ -233,17 +234,21 @@ static void notices_contradictions(void **state) {
   assert_int_equal(python_chain_next(&c), PYTHON_DAMAGED);
 }
 
-/* 3.12 and 3.13: the evaluator's own frames, 1 and 3, are the anchors. */
+/* From 3.12 on: the evaluator's own frames, 1 and 3, are the anchors. 3.14 tags code objects,
+ * and 3.15 has a last frame, 4, that is no anchor. */
 static void walks_later_versions(void **state) {
   (void)state;
-  for (uint32_t version = 0x030c00f0; version <= 0x030d00f0; version += 0x10000) {
+  for (uint32_t version = 0x030c00f0; version <= 0x030f00f0; version += 0x10000) {
     const python_layout_t *l = python_layout(version);
     python_chain_t c;
     memset(bytes, 0, sizeof bytes);
-    for (int i = 0; i < 4; i++)
-      put_frame(l, i, 0x100 + (uint64_t)i, i < 3 ? FRAMES + (uint64_t)(i + 1) * GAP : 0);
+    int last = l->minor >= 15 ? 4 : 3;
+    for (int i = 0; i <= last; i++)
+      put_frame(l, i, (0x100 + (uint64_t)i) | (l->minor >= 14),
+                i < last ? FRAMES + (uint64_t)(i + 1) * GAP : 0);
     bytes[FRAMES - BASE + 1 * GAP + l->frame_owner] = 3;
     bytes[FRAMES - BASE + 3 * GAP + l->frame_owner] = 4;
+    if (last == 4) bytes[FRAMES - BASE + 4 * GAP + l->frame_owner] = 3;
     if (l->state_cframe != PYTHON_NO_FIELD) {
       put(STATE + l->state_cframe, CFRAMES);
       put(CFRAMES + l->cframe_current, FRAMES);

@@ -250,8 +250,7 @@ static void everything_comes_back(void **unused) {
 static void a_kill_loses_nothing(void **unused) {
   (void)unused;
   uint64_t state = seed_of_run();
-  uint64_t in_flight = 0;
-  int rounds = is_sanitized() ? 10 : 60;
+  int in_flight = 0, rounds = is_sanitized() ? 10 : 60;
   for (int round = 0; round < rounds; round++) {
     run_t r;
     truth->seed = next_random(&state);
@@ -267,8 +266,7 @@ static void a_kill_loses_nothing(void **unused) {
     check_run(&r, false);
     unlink(r.path);
   }
-  print_message("threads killed in the middle: %llu of %d\n", (unsigned long long)in_flight,
-                rounds * THREADS);
+  print_message("threads killed in the middle: %d of %d\n", in_flight, rounds * THREADS);
   assert_true(in_flight > 0);
 }
 

@@ -210,7 +210,7 @@ static READS_STACK uint64_t instruction_of(uint64_t frame) {
 /* The frame of INSTRUCTION in the code of WORD in a node: 0 if it is not shown. UINT32_MAX: it has
  * no name. */
 static uint32_t shown_of(uint64_t word, uint64_t instruction) {
-  uint64_t code = python_code_in(word);
+  uint64_t code = python_code_in(python.layout, word);
   uint32_t id = python_codes_find(code, instruction);
   if (UNLIKELY(!id)) id = capture_python_frame(code, instruction);
   if (UNLIKELY(!id || id == FRAME_TABLE_FULL)) return UINT32_MAX;
@@ -574,6 +574,8 @@ void python_event_start(const python_runtime_t *runtime, bool with_lines) {
   static const char *const name[] = {"pthread_getspecific"};
   uint64_t function;
   os_symbols(0, name, &function, 1);
+  /* From 3.15 on the state is in a thread-local variable that no symbol names. */
+  if (runtime->layout->runtime_key == PYTHON_NO_FIELD) return;
   if (!function || !stack_table_init() || !python_merged_start() ||
       !python_shapes_start(runtime->evaluator, runtime->evaluator_bytes))
     return;
