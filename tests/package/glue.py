@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 from helpers import (INCLUDE, LINK_SHARED, SONDE, SOURCE, TIMEOUT_SECONDS, WORK, check, fresh, needs, needs_agent, output_of,
                      run_cases, skip, sonde)
@@ -73,7 +74,7 @@ def pytest():
         if _run(python, "-c", "import pytest")[0]:
             skip("pytest is not installed")
     else:
-        python = "python3"
+        python = sys.executable
     ENVIRONMENT["PYTHONPATH"] = GLUE
     status, text = _run(python, "-m", "pytest", "-q", "-p", "sonde_pytest", "-p", "no:cacheprovider", TESTS + "/test_faults.py")
     check("4 failed, 1 passed" in text, text)

@@ -171,7 +171,8 @@ static bool passes_through(const sonde_capture_t *c, void (*function)(void)) {
   return false;
 }
 
-static void keep_no_old_stacks(void) {
+static void keep_no_old_stacks(const char *counter) {
+  print_message("%s\n", counter);
   static sonde_thread_stack_t stacks[8];
   static uintptr_t pcs[8 * DEPTH];
   volatile pid_t tid = 0;
@@ -205,11 +206,11 @@ static void saved_stacks_are_current(void **state) {
   (void)state;
   if (!can_read_in_place()) SKIP_BECAUSE("this system does not tell where a thread is blocked");
   uint32_t clock = linux_cpu_clock;
-  keep_no_old_stacks();
+  keep_no_old_stacks("as this system tells");
   linux_cpu_clock = 2;
-  keep_no_old_stacks();
+  keep_no_old_stacks("by how often they were put on a CPU");
   linux_schedstat = 2;
-  keep_no_old_stacks();
+  keep_no_old_stacks("by how often they were taken off one");
   linux_schedstat = 0;
   linux_cpu_clock = clock;
 }
