@@ -26,8 +26,8 @@
 #include "target/access.h"
 #include "target/process.h"
 
-#define RED_ZONE    128u /* x86-64 psABI 3.2.2 */
-#define RANGE_BYTES 4096u
+#define RED_ZONE   128u /* x86-64 psABI 3.2.2 */
+#define PAGE_BYTES 4096u
 
 /* In memory that the tracer shares with the command. */
 typedef struct outcome {
@@ -73,29 +73,35 @@ static void note_thread(changer_t *c, const cpu_regs_t *regs) {
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-/* Makes the changes from FIRST on that lie together, and returns the next one. They cost two system
- * calls, not two each. A range touches no page that has no change. */
+static uint64_t end_of(const changer_t *c, uint32_t i) {
+  return c->changes[i].place + c->changes[i].bytes;
+}
+
+/* Makes the changes from FIRST on that begin in one page, and returns the next one. They cost two
+ * system calls, not two each. No page is written in which no change is made. */
 static uint32_t make_range(changer_t *c, uint32_t first) {
-  uint8_t bytes[RANGE_BYTES + MOVE_JUMP_BYTES_MAX];
+  uint8_t bytes[PAGE_BYTES + MOVE_JUMP_BYTES_MAX];
   change_result_t *result = &c->outcome->result;
-  const uint64_t start = c->changes[first].place;
-  uint64_t size = 0, at;
+  const uint64_t start = c->changes[first].place, page = start / PAGE_BYTES;
+  uint64_t size = 0, written = 0;
   uint32_t end = first, made = 0;
-  for (; end < c->count && (at = c->changes[end].place - start) < RANGE_BYTES; end++)
-    if (at + c->changes[end].bytes > size) size = at + c->changes[end].bytes;
+  for (; end < c->count && c->changes[end].place / PAGE_BYTES == page; end++)
+    if (end_of(c, end) - start > size) size = end_of(c, end) - start;
   ssize_t got = pread(c->memory_fd, bytes, size, (off_t)start);
   size = got < 0 ? 0 : (uint64_t)got;
   for (uint32_t i = first; i < end; i++) {
     const entry_change_t *change = &c->changes[i];
-    at = change->place - start;
-    bool is_equal =
-        at + change->bytes <= size && !memcmp(bytes + at, change->before, change->bytes);
-    if (is_equal && !c->occupied[i]) memcpy(bytes + at, change->after, change->bytes);
+    uint8_t *there = bytes + (change->place - start);
+    uint64_t to = end_of(c, i) - start;
+    bool is_equal = to <= size && !memcmp(there, change->before, change->bytes);
     result->occupied += c->occupied[i];
     result->unequal += !c->occupied[i] && !is_equal;
-    made += !c->occupied[i] && is_equal;
+    if (c->occupied[i] || !is_equal) continue;
+    memcpy(there, change->after, change->bytes);
+    written = to > written ? to : written;
+    made++;
   }
-  bool is_written = made && pwrite(c->memory_fd, bytes, size, (off_t)start) == (ssize_t)size;
+  bool is_written = made && pwrite(c->memory_fd, bytes, written, (off_t)start) == (ssize_t)written;
   *(is_written ? &result->made : &result->unequal) += made;
   return end;
 }
