@@ -24,7 +24,7 @@ EXTENDED = {
     44: "process_time", 45: "usage", 46: "wall", 47: "wall_thread", 48: "audit", 49: "audit", 50: "syscall",
     51: "coverage", 52: "audit_result", 64: "crash", 65: "crash_thread"}
 TABLES = {1: "process", 2: "image", 3: "unloaded", 4: "thread", 5: "frame", 6: "node", 7: "chain",
-          8: "node", 9: "evaluator_call", 16: "frame", 17: "tracer", 18: "seccomp", 19: "patched", 20: "call_limits", 24: "frame", 25: "code", 48: "policy", 49: "policy_text", 50: "audited"}
+          8: "node", 9: "evaluator_call", 16: "frame", 17: "tracer", 18: "seccomp", 19: "patched", 20: "call_limits", 24: "frame", 25: "code", 26: "outside", 48: "policy", 49: "policy_text", 50: "audited"}
 
 
 def _section(title):
@@ -46,7 +46,7 @@ def _every_table():
               3: numbers(1, 5), 4: numbers(STREAM, 1, 0, 0) + string(b"thread"), 5: numbers(FRAME, 7, 1, 0),
               6: numbers(1, 0, FRAME), 7: numbers(1, 0, FRAME, 1), 8: numbers(5, 1, 1), 9: numbers(FRAME), 16: numbers(FRAME) + string(b"-[A b]"), 17: numbers(2, 1),
               18: numbers(0, 1, 0) + string(b"read"), 19: numbers(0, 3), 20: numbers(1000, 3), 24: numbers(FRAME, 0, 12) + string(b"f") + string(b"f.c"),
-              25: numbers(16, 8, 0, 1, 0, 0) + string(b"JS:*f /f.js:1:2"), 48: BODY, 49: b"text: 1\n", 50: numbers(0, 1)}
+              25: numbers(16, 8, 0, 1, 0, 0) + string(b"JS:*f /f.js:1:2"), 26: numbers(5), 48: BODY, 49: b"text: 1\n", 50: numbers(0, 1)}
     assert set(bodies) == _kinds("type", "Records of tables"), set(bodies) ^ _kinds("type", "Records of tables")
     return b"".join(table(kind, bodies[kind]) for kind in sorted(bodies))
 

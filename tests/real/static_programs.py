@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 from helpers import (
-    SONDE, TIMEOUT_SECONDS, child_of, compile_c, fresh, needs_agent, record, report, run_cases, skip, sonde, start_record,
+    SONDE, TIMEOUT_SECONDS, child_of, children_of, compile_c, fresh, needs_agent, record, report, run_cases, skip, sonde, start_record,
     try_sonde, until, until_asleep)
 from shared.serving import REFUSES
 
@@ -166,6 +166,152 @@ def other_programs_and_children_are_recorded():
     assert len(rows) == 2 and all("file" in row for row in rows), rows
     child = re.sub(r"\.sonde$", f".{rows[1]['pid']}.sonde", path)
     assert "goes_on" in _functions(report(child, "--top", 1000)), report(child)["sample"]
+
+
+def _last(command, *options, programs=2, **how):
+    """Records COMMAND, whose last program is the static one, and reads that program."""
+    path, done = record(command, *options, text=True, **how)
+    told = report(path, "--top", 1000)
+    assert told["exe"] == STATIC and told["from_outside"] and told["programs"] == programs, (done, told)
+    assert done.stderr.count("is statically linked, so sonde records it from outside") == 1, done.stderr
+    assert "is not recorded" not in done.stderr, done.stderr
+    return path, done, told
+
+
+def behind_a_dynamic_program_it_is_recorded_from_its_start():
+    """Without a sample of the program before it, nor of its CPU time."""
+    for options in [], ["--sample=500"]:
+        path, done, told = _last(["env", "BEGINS=1", STATIC, "works"], *options)
+        assert done.returncode == 7 and told["arguments"] == [STATIC, "works"] and told["threads"] == 1, (done, told)
+        sampled, times = _functions(told), told["sample"]["cpu_time"]
+        print(sampled, times)
+        assert set(sampled) & {"begins", "goes_on"} == {"begins", "goes_on"}, sampled
+        assert sum(sampled[name] for name in ("begins", "goes_on")) >= 0.9 * told["sample"]["samples"], sampled
+        assert 0.23e9 < times["cpu_ns"] < 0.4e9 and times["sampled_ns"] > 0.9 * times["cpu_ns"], times
+        assert not [u for u in times["unsampled"] if u["cause"] == "no_agent"], times
+        first = report(path, "--program", 1)
+        assert os.path.basename(first["exe"]) == "env" and "from_outside" not in first, first
+        assert "spins" in sonde("report", path) and not [key for key in told if "alloc" in key or "memory" in key], told
+        assert "spins" in sonde("why", path), sonde("why", path)
+        page = fresh(".html")
+        sonde("view", path, "-o", page)
+        assert os.path.getsize(page) > 10000, page
+
+
+def the_default_sensors_see_its_waits():
+    _, _, told = _last(["sh", "-c", f"exec env {STATIC} threads"], programs=3)
+    waits = {(p.get("syscall"), f.get("function")) for p in told["wall"]["stacks"] if p["where"] == "blocked"
+             for f in p.get("frames", [])}
+    assert "burns" in _functions(told) and ("futex", "main") in waits, (told["wall"], _functions(told))
+
+
+def short_programs_behind_others_have_a_name():
+    for _ in range(10):
+        _, done, told = _last(["env", STATIC])
+        assert done.returncode == 7 and told["arguments"] == [STATIC], (done, told)
+
+
+def a_later_program_with_the_agent_is_recorded_by_it():
+    path, done = record(["env", STATIC, "executes", "/usr/bin/python3", "-c", "list(range(3000000)) and print('here')"],
+                        "--malloc=malloc", "--sample=500", text=True)
+    assert done.returncode == 0 and done.stdout == "here\n", done
+    told = report(path, "malloc")
+    assert "from_outside" not in told and "python" in told["exe"] and told["programs"] == 3, told
+    assert told["threads"] == 1 and told["malloc"]["allocated"]["blocks"] > 1000, told["malloc"]
+    second = report(path, "--program", 2)
+    assert second["exe"] == STATIC and second["from_outside"], second
+
+
+def without_sensors_for_it_one_note_names_the_program():
+    for options, command in ((), ["env", STATIC]), (["--follow"], ["bash", "-c", f"{STATIC}; true"]):
+        _, done = record(command, "--malloc=malloc", *options, text=True)
+        assert done.stderr.count("is statically linked; 'sonde record -- ") == 1, done.stderr
+
+
+def where_tracing_is_refused_it_is_recorded_behind_others():
+    refuses = compile_c(REFUSES, "-w", "-DCALL=SYS_ptrace", "-DERROR=EPERM")
+    path = fresh()
+    words = [refuses, SONDE, "record", "--sample=200", "-o", path, "--", "env", STATIC, "slow"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    told = report(path, "--top", 1000)
+    assert done.returncode == 7 and told["exe"] == STATIC and "goes_on" in _functions(told), (done, told)
+
+
+FAILS = """
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  char text[4096] = "";
+  execv(argv[1], argv + 1);
+  int why = errno;
+  struct timespec rest = {.tv_nsec = 300000000};
+  int rested = nanosleep(&rest, NULL);
+  FILE *f = fopen("/proc/self/status", "r");
+  fread(text, 1, sizeof text - 1, f);
+  char *tracer = strstr(text, "TracerPid:");
+  printf("%s, %d, %.12s\\n", strerror(why), rested, tracer);
+}
+"""
+
+
+def a_failed_call_of_exec_changes_nothing(folder):
+    path = folder / "static"
+    path.write_bytes(open(STATIC, "rb").read())
+    _, done = record([compile_c(FAILS, "-w"), path], "--sample", "--malloc=malloc", text=True)
+    assert done.stdout == "Permission denied, 0, TracerPid:\t0\n", done
+    assert "statically" not in done.stderr, done.stderr
+
+
+def signals_reach_a_program_behind_others():
+    path, recorder = start_record(["env", STATIC, "waits"], stderr=subprocess.PIPE, text=True)
+    with recorder:
+        until(lambda: os.path.exists(path) and children_of(recorder.pid), "it is recorded")
+        program = child_of(recorder.pid)
+        until(lambda: os.path.samefile(f"/proc/{program}/exe", STATIC), "the static program")
+        until_asleep(program)
+        recorder.send_signal(signal.SIGTERM)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+    assert report(path)["exe"] == STATIC, said
+    assert recorder.returncode == -signal.SIGTERM, (recorder.returncode, said)
+
+
+def _child(path, command=None):
+    """The row of the child that executed the static program, or COMMAND, and the path of its own recording."""
+    rows = report(path, "processes")["processes"]["list"]
+    (row,) = [row for row in rows if row["command"] == command or (not command and row["command"].split(" ")[0] == STATIC)]
+    return row, re.sub(r"\.sonde$", f".{row['pid']}.sonde", path)
+
+
+SPAWNS = "import os,sys; pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ); os.waitpid(pid, 0)"
+
+
+def children_of_dynamic_programs_are_recorded_from_outside():
+    """A fork that executes it, as in bash; a vfork, as in dash; and posix_spawn."""
+    for command in (["bash", "-c", f"{STATIC} works; true"], ["dash", "-c", f"{STATIC} works; true"],
+                    ["/usr/bin/python3", "-c", SPAWNS, STATIC, "works"]):
+        path, done = record(command, "--follow", text=True)
+        assert "not recorded" not in done.stderr and "2 of 2 processes are recorded" in done.stderr, done.stderr
+        row, own = _child(path)
+        assert os.path.basename(row.get("file", "")) == os.path.basename(own), row
+        told = report(own, "--top", 1000)
+        print(_functions(told), told["sample"]["cpu_time"])
+        assert told["exe"] == STATIC and told["from_outside"] and told["threads"] == 1, told
+        assert "goes_on" in _functions(told) and told["sample"]["cpu_time"]["sampled_ns"] > 0.1e9, told["sample"]
+        assert told["sample"]["cpu_time"]["cpu_ns"] < 0.4e9, told["sample"]["cpu_time"]  # its last moment is not seen
+        assert "spins" in sonde("report", own), own
+
+
+def children_of_static_programs_behind_others_are_recorded():
+    for command, processes in ([["env", STATIC, "starts", STATIC, "slow"], 2], [["sh", "-c", f"{STATIC} starts {STATIC} slow; true"], 3]):
+        path, done = record(command, "--follow", text=True)
+        assert "not recorded" not in done.stderr, done.stderr
+        assert f"{processes} of {processes} processes are recorded" in done.stderr, done.stderr
+        row, own = _child(path, command=f"{STATIC} slow")
+        told = report(own, "--top", 1000)
+        assert told["exe"] == STATIC and "goes_on" in _functions(told), told["sample"]
 
 
 def a_command_that_cannot_run_is_refused(folder):

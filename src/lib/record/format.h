@@ -393,6 +393,7 @@ typedef enum table_type {
   TABLE_CALL_LIMITS = 20, /* the least duration of a recorded call in ns, the depth; 0: no limit */
   TABLE_FUNCTIONS = 24,   /* frame id, then its functions: names and lines, of sonde pack --names */
   TABLE_CODE = 25, /* generated code: address, size, earliest, latest, number, flags, name string */
+  TABLE_OUTSIDE = 26,     /* of a program without the agent, after others: its RECORD_… bits */
   TABLE_POLICY = 48,      /* the next part of the flat audit policy: sensor/audit/policy.h */
   TABLE_POLICY_TEXT = 49, /* the next part of its YAML */
   TABLE_AUDITED = 50,     /* number of a function; 1 if it is hooked */

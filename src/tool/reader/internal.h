@@ -117,6 +117,8 @@ struct reader {
   uint32_t agent;
   /* of TABLE_TRACER, in units of the clock */
   double cost_pair, cost_inside;
+  /* TABLE_OUTSIDE has replaced the header's mode */
+  bool is_agentless;
   /* of TABLE_CALL_LIMITS */
   uint64_t least_call_ns, call_depth;
   /* of TABLE_PATCHED */

@@ -526,6 +526,8 @@ uint32_t reader_programs(const reader_t *r) {
   return r->header.exec_count > r->programs ? r->header.exec_count : r->programs;
 }
 
+bool reader_is_agentless(const reader_t *r) { return r->is_agentless; }
+
 const record_header_t *reader_header(const reader_t *r) { return &r->header; }
 const reader_damage_t *reader_damage(const reader_t *r) { return &r->damage; }
 

@@ -131,6 +131,9 @@ void reader_close(reader_t *reader);
 uint32_t reader_program(const reader_t *reader);
 uint32_t reader_programs(const reader_t *reader);
 
+/* Whether that program has no agent, unlike others of the process: its mode is not the file's. */
+bool reader_is_agentless(const reader_t *reader);
+
 const record_header_t *reader_header(const reader_t *reader);
 const reader_damage_t *reader_damage(const reader_t *reader);
 

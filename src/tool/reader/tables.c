@@ -295,6 +295,14 @@ static void read_patched(reader_t *r, body_t *b) {
   if (!b->truncated && reason < MOVE_FAULT_COUNT) r->patched[reason] += count;
 }
 
+/* The header has the mode of the programs with the agent. */
+static void read_outside(reader_t *r, body_t *b) {
+  uint64_t mode = body_number(b);
+  if (b->truncated) return;
+  r->is_agentless = true;
+  r->header.mode = (uint32_t)mode | RECORD_FROM_OUTSIDE;
+}
+
 /* A frame may follow its text and its functions in the file. */
 static void assign_texts(reader_t *r) {
   for (size_t i = 0; i < r->frame_texts.count; i++) {
@@ -327,6 +335,7 @@ static int read_record(reader_t *r, uint8_t type, body_t *b) {
   case TABLE_TRACER: read_tracer(r, b); return 0;
   case TABLE_CALL_LIMITS: read_call_limits(r, b); return 0;
   case TABLE_PATCHED: read_patched(r, b); return 0;
+  case TABLE_OUTSIDE: read_outside(r, b); return 0;
   default: return read_sensor_record(r, type, b); /* of a sensor, or of a later version */
   }
 }

@@ -62,6 +62,7 @@ typedef struct control {
   struct follow *follow;
   /* of the program's recording; NULL in those of children */
   struct processes *processes;
+  struct agentless *agentless;
   /* the agent's file; -1 in the recordings of children */
   int agent_fd;
 } control_t;

@@ -16,6 +16,7 @@
 #include "os/os.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
+#include "recorder/monitor/outside/agentless.h"
 #include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/signal_state.h"
 #include "recorder/monitor/thread_file.h"
@@ -356,12 +357,21 @@ static bool is_announcement(const char *argument) {
   return !strncmp(argument, "reachable ", 10) || !strncmp(argument, "unreachable ", 12);
 }
 
+/* The process PID executes a statically linked program, which may be recorded from outside. */
+static void announce(const control_t *c, pid_t pid, bool is_known) {
+  if (pid == c->pid && c->agentless)
+    agentless_announce(c->agentless, is_known);
+  else if (c->follow)
+    follow_announce(c->follow, pid, is_known);
+}
+
 bool control_executes(control_t *c, const char *argument, FILE *reply) {
   const char *file;
   (void)reply;
   if (!c->processes || !is_announcement(argument)) return false;
   const char *why = why_not(c->client_pid, argument, &file);
   processes_execute(c->processes, c->client_pid, file, why);
+  if (why == process_facts_statically) announce(c, c->client_pid, false);
   return true;
 }
 
@@ -375,6 +385,7 @@ bool control_spawned(control_t *c, const char *argument, FILE *reply) {
   pid = process_facts_of_namespace(c->client_pid, pid);
   const char *why = why_not(c->client_pid, rest + 1, &file);
   if (pid > 0) processes_spawn(c->processes, pid, c->client_pid, file, why);
+  if (pid > 0 && why == process_facts_statically) announce(c, pid, true);
   return true;
 }
 
@@ -382,5 +393,9 @@ bool control_stays(control_t *c, const char *argument, FILE *reply) {
   (void)argument;
   (void)reply;
   if (c->processes) processes_stay(c->processes, c->client_pid);
+  if (c->client_pid == c->pid && c->agentless)
+    agentless_stay(c->agentless);
+  else if (c->follow)
+    follow_stay(c->follow, c->client_pid);
   return true;
 }

@@ -50,7 +50,7 @@ static void put(event_chunk_t *c, uint64_t value) {
 
 /* Appends the chunk: a record of SUBTYPE at TIME with the body so far. */
 static int append(recording_t *r, event_chunk_t *c, uint8_t subtype, uint64_t time) {
-  uint32_t exec_index = load_acquire(&r->control->exec_index);
+  uint32_t exec_index = recording_current_program(r);
   if (r->exec_index != exec_index) r->sequence = 0;
   r->exec_index = exec_index;
   uint8_t head[HEAD_BYTES] = {EVENT_EXTENDED, subtype};
@@ -168,7 +168,7 @@ void recording_set_tracing(recording_t *r, bool on) {
 
 int recording_snapshot(recording_t *r, snapshot_reason_t reason, uint64_t *blocks) {
   *blocks = 0;
-  if (!(load_relaxed(&r->control->mode) & RECORD_LIVE)) return SONDE_EINVAL;
+  if (!(load_relaxed(&r->control->mode) & RECORD_LIVE) || r->agentless_program) return SONDE_EINVAL;
   return snapshot(r, r->live_fd, reason, recording_now(r), blocks);
 }
 
@@ -231,7 +231,8 @@ static int put_maps(recording_t *r, event_chunk_t *c, FILE *maps) {
 
 int recording_checkpoint(recording_t *r) {
   char path[40];
-  if (!(load_relaxed(&r->control->mode) & RECORD_MAPPINGS)) return SONDE_EINVAL;
+  if (!(load_relaxed(&r->control->mode) & RECORD_MAPPINGS) || r->agentless_program)
+    return SONDE_EINVAL;
   snprintf(path, sizeof path, "/proc/%u/maps", r->header.pid);
   FILE *maps = fopen(path, "re");
   if (!maps) return SONDE_EPERM;

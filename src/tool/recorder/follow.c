@@ -16,6 +16,8 @@
 #include "recorder/monitor/outside/observed.h"
 #include "record/settings.h"
 
+/* Processes without the agent that a search finds, of many. */
+#define AGENTLESS_AT_ONCE 64
 /* Of loading the agent into one program, a second apart. */
 #define ATTEMPTS_MAX 3
 
@@ -26,6 +28,7 @@ struct followed {
   recording_t recording;
   control_t control;
   monitors_t monitors;
+  agentless_t agentless;
   /* what the agent is to record, if it is loaded; how often that failed */
   uint32_t attached_mode;
   int attempts;
@@ -68,7 +71,8 @@ static void execute(followed_t *c) {
   c->attempts = 0;
 }
 
-static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
+/* RUNS: its program is recorded from now on. */
+static followed_t *add(follow_t *f, pid_t pid, bool runs, char *error, size_t size) {
   const shm_control_t *main = f->main->recording->control;
   bool from_outside = load_relaxed(&main->from_outside);
   /* An audit that the program starts by itself is not its children's. */
@@ -116,9 +120,12 @@ static followed_t *add(follow_t *f, pid_t pid, char *error, size_t size) {
   c->control.listener = f->main;
   control_name(&c->control, c->recording.control->recorder_name);
   if (from_outside) observed_begin(&c->observed, c->recording.control);
-  monitors_new(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
-  monitors_run_wall(&c->monitors);
-  monitors_run(&c->monitors);
+  agentless_open(&c->agentless, f->agentless, &c->recording, &c->monitors, false);
+  if (runs) {
+    monitors_new(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
+    monitors_run_wall(&c->monitors);
+    monitors_run(&c->monitors);
+  }
   c->next = f->first;
   f->first = c;
   f->count++;
@@ -130,7 +137,7 @@ bool follow_child(follow_t *f, pid_t pid, char *settings, size_t size, char *err
                   size_t error_size) {
   static const char not_created[] = "its recording could not be created";
   followed_t *c = find(f, pid);
-  if (!c) c = add(f, pid, error, error_size);
+  if (!c) c = add(f, pid, true, error, error_size);
   processes_record(f->processes, pid, c ? c->path : NULL, c ? NULL : not_created);
   if (!c) {
     message_note("a child is not recorded: %s", error);
@@ -139,6 +146,55 @@ bool follow_child(follow_t *f, pid_t pid, char *settings, size_t size, char *err
   control_settings(&c->control, false, settings, size);
   return true;
 }
+
+/* ---- programs without the agent ---------------------------------------------------------- */
+
+void follow_announce(follow_t *f, pid_t pid, bool is_known) {
+  char error[PATH_MAX + 64];
+  if (!f->agentless->records) return;
+  followed_t *c = find(f, pid);
+  if (!c) c = add(f, pid, false, error, sizeof error);
+  if (c) agentless_announce(&c->agentless, is_known);
+}
+
+void follow_stay(follow_t *f, pid_t pid) {
+  followed_t *c = find(f, pid);
+  if (c) agentless_stay(&c->agentless);
+}
+
+static void note_agentless(follow_t *f, pid_t pid) {
+  const process_row_t *row = processes_last(f->processes, pid);
+  const char *command = row && row->command ? row->command : "a child";
+  char name[PATH_MAX];
+  if (f->has_noted) return;
+  f->has_noted = true;
+  snprintf(name, sizeof name, "%.*s", (int)strcspn(command, " "), command);
+  agentless_note(name, f->agentless->is_default);
+}
+
+void follow_agentless(follow_t *f) {
+  for (followed_t *c = f->first; c; c = c->next) {
+    if (c->ended || !agentless_poll(&c->agentless)) continue;
+    processes_record_outside(f->processes, c->pid, c->path);
+    note_agentless(f, c->pid);
+  }
+}
+
+void follow_search_agentless(follow_t *f) {
+  pid_t pids[AGENTLESS_AT_ONCE];
+  size_t count =
+      f->agentless->records ? processes_static(f->processes, pids, AGENTLESS_AT_ONCE) : 0;
+  for (size_t i = 0; i < count; i++)
+    if (!find(f, pids[i])) follow_announce(f, pids[i], true);
+}
+
+uint64_t follow_agentless_left_ns(const follow_t *f, uint64_t limit_ns) {
+  for (const followed_t *c = f->first; c; c = c->next)
+    limit_ns = agentless_time_left_ns(&c->agentless, limit_ns);
+  return limit_ns;
+}
+
+/* ---- all children ------------------------------------------------------------------------ */
 
 void follow_each(follow_t *f, void (*each)(void *context, control_t *control), void *context) {
   for (followed_t *c = f->first; c; c = c->next)
@@ -161,9 +217,11 @@ void follow_poll(const follow_t *f, struct pollfd *fds) {
 static void finish(const follow_t *f, followed_t *c) {
   const shm_control_t *control = c->recording.control;
   bool runs = c->observed.pid && !observed_has_ended(&c->observed);
+  agentless_close(&c->agentless);
   uint32_t wait_status = runs ? RECORD_STATUS_RUNNING : RECORD_STATUS_UNKNOWN;
   if (!runs)
-    processes_end(f->processes, c->pid, control->exec_index, control->executing,
+    processes_end(f->processes, c->pid, control->exec_index,
+                  c->recording.agentless_program ? 0 : control->executing,
                   control->threads.process_ns);
   if (runs) attached_end(&c->control);
   monitors_end_time(&c->monitors);
@@ -172,7 +230,7 @@ static void finish(const follow_t *f, followed_t *c) {
   if (c->pidfd >= 0) close(c->pidfd);
   int status = recording_finish(&c->recording, (int)wait_status);
   if (status < 0) message_note("cannot write the end of '%s'", c->path);
-  notes_of_programs(c->recording.control, processes_last(f->processes, c->pid));
+  notes_of_programs(c->recording.control, true, NULL);
   uint32_t reason = c->recording.header.stop_reason;
   if (reason) message_note("recording '%s' stopped early: %s", c->path, record_stop_text(reason));
   if (!c->recording.header.exec_count) unlink(c->path); /* its agent recorded nothing */

@@ -10,6 +10,7 @@
 #include <poll.h>
 
 #include "recorder/control.h"
+#include "recorder/monitor/outside/agentless.h"
 #include "recorder/monitors.h"
 #include "recorder/processes.h"
 
@@ -28,14 +29,33 @@ typedef struct follow {
   uint64_t limit_bytes;
   uint64_t keep_free_bytes; /* as in recorder_options_t */
   const monitor_options_t *monitor_options;
+  const agentless_options_t *agentless;
   followed_t *first;
   size_t count;
+  /* that a child is recorded from outside */
+  bool has_noted;
 } follow_t;
 
 /* Creates the recording of the child PID, if there is none, and writes its settings for the agent.
  * False with a line in ERROR. */
 bool follow_child(follow_t *follow, pid_t pid, char *settings, size_t size, char *error,
                   size_t error_size);
+
+/* The child PID executes a statically linked program, and has a recording or gets one. IS_KNOWN as
+ * in agentless_announce. */
+void follow_announce(follow_t *follow, pid_t pid, bool is_known);
+
+/* Its call of exec failed. */
+void follow_stay(follow_t *follow, pid_t pid);
+
+/* Begins to record the programs that children execute without the agent, when that is due. */
+void follow_agentless(follow_t *follow);
+
+/* The time until that is due, at most LIMIT_NS. */
+uint64_t follow_agentless_left_ns(const follow_t *follow, uint64_t limit_ns);
+
+/* Finds such programs whose parents have no agent either, and do not announce them. */
+void follow_search_agentless(follow_t *follow);
 
 /* The child's recording with TOKEN; NULL: there is none. */
 control_t *follow_find(const follow_t *follow, const char *token);

@@ -49,18 +49,28 @@ uint64_t monitors_run_when_due(monitors_t *monitors, uint64_t limit_ns) {
   return left_ns && left_ns < limit_ns ? left_ns : limit_ns;
 }
 
-void monitors_end_time(monitors_t *monitors) {
+static void end_time(monitors_t *monitors, bool executed) {
   monitors->due_ns = 0;
-  usage_monitor_stop(monitors->usage);
+  usage_monitor_stop(monitors->usage, executed);
   monitors->usage = NULL;
-  cpu_time_monitor_stop(monitors->cpu_time);
+  cpu_time_monitor_stop(monitors->cpu_time, executed);
   monitors->cpu_time = NULL;
+}
+
+void monitors_end_time(monitors_t *monitors) { end_time(monitors, false); }
+
+void monitors_leave(monitors_t *monitors) {
+  end_time(monitors, true);
+  wall_monitor_stop(monitors->wall);
+  stall_monitor_leave(monitors->stall);
+  code_names_stop(monitors->code_names, NULL);
+  *monitors = (monitors_t){0};
 }
 
 void monitors_stop(const monitors_t *monitors, int status) {
   wall_monitor_stop(monitors->wall);
   stall_monitor_stop(monitors->stall, status);
   code_names_stop(monitors->code_names, monitors->note);
-  if (monitor_thread_problem())
+  if (monitor_thread_problem() && monitors->recording)
     (void)recording_add_marker(monitors->recording, monitor_thread_problem());
 }

@@ -53,6 +53,10 @@ uint64_t monitors_run_when_due(monitors_t *monitors, uint64_t limit_ns);
  * if that is possible, and before monitors_stop. */
 void monitors_end_time(monitors_t *monitors);
 
+/* The process has executed another program, which gets other monitors: stops these. None may be
+ * there. */
+void monitors_leave(monitors_t *monitors);
+
 /* Call it before recording_finish. STATUS is the wait status of the process, 0 if unknown. */
 void monitors_stop(const monitors_t *monitors, int status);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/notes.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,11 +12,13 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/children.h"
 #include "base/message.h"
 #include "base/terminal.h"
 #include "hook/move.h"
 #include "record/format.h"
 #include "recorder/process_facts.h"
+#include "target/access.h"
 
 /* The shared buffers and the tables of the agent are mapped in the program. */
 void notes_of_address_space(void) {
@@ -38,18 +41,37 @@ static void note_last_program(uint32_t pid, const process_row_t *last) {
                pid, command, why, remedy);
 }
 
-void notes_of_programs(const shm_control_t *control, const process_row_t *last) {
+void notes_of_programs(const shm_control_t *control, bool is_listed, const process_row_t *last) {
   const int size = sizeof control->emulator; /* the program can write there */
   if (control->emulator[0])
     message_note("%.*s executes the program itself: the recording shows %.*s, not the program that "
                  "it runs",
                  size, control->emulator, size, control->emulator);
-  else if (control->exec_index && control->executing)
+  else if (control->exec_index && control->executing && !control->from_outside && !is_listed)
     note_last_program(control->pid, last);
   if (control->own_malloc && load_relaxed(&control->mode) & RECORD_ANY_BLOCKS)
     message_note("process %u has a malloc in its executable or in its sanitizer's runtime, "
                  "which a preloaded library cannot replace: its blocks are not recorded",
                  control->pid);
+}
+
+void notes_of_refused_tracing(int error, bool is_option) {
+  int scope = access_yama_scope();
+  if (error == EPERM && scope > 1)
+    (void)message_fail("cannot trace system calls: kernel.yama.ptrace_scope is %d; run 'sysctl "
+                       "kernel.yama.ptrace_scope=1'%s",
+                       scope, is_option ? ", or leave out --coverage" : "");
+  else
+    (void)message_fail(
+        "cannot trace system calls: %s%s", strerror(error),
+        error == EPERM && is_option ? "; without the right to ptrace, leave out --coverage" : "");
+}
+
+void notes_of_children(uint64_t own_cpu_ns, uint64_t children_cpu_ns) {
+  if (children_matter(own_cpu_ns, children_cpu_ns))
+    message_note("the command's children, which used %.2f s of CPU time, were not recorded; "
+                 "add --follow",
+                 (double)children_cpu_ns / 1e9);
 }
 
 /* Functions with space for a patch at their entry. */
@@ -139,10 +161,10 @@ static void note_no_agent(uint32_t exit_status) {
                  "shows why");
 }
 
-bool notes_of_recording(const recording_t *r, const char *path, int finished,
+bool notes_of_recording(const recording_t *r, const char *path, int finished, bool is_listed,
                         const process_row_t *last) {
   const record_header_t *h = &r->header;
-  notes_of_programs(r->control, last);
+  notes_of_programs(r->control, is_listed, last);
   if (!is_in_place(r, path)) {
     message_note("the recording is lost: '%s' was removed or replaced while the command ran", path);
     return false;
@@ -156,7 +178,7 @@ bool notes_of_recording(const recording_t *r, const char *path, int finished,
     message_note("cannot write the end of '%s'", path);
   else
     message_note("recorded to '%s'; read it with 'sonde report %s'", path, path);
-  note_crash(h->exit_status, h->mode & RECORD_FROM_OUTSIDE, path);
+  note_crash(h->exit_status, h->mode & RECORD_FROM_OUTSIDE || r->agentless_program, path);
   if (h->exec_count > 1)
     message_note("the process executed %u programs, all in '%s'; reports show the last one or "
                  "'--program N', the audit covers all",

@@ -13,16 +13,24 @@
 void notes_of_address_space(void);
 
 /* Programs that are missing: what an emulator runs, what replaced the program and did not load the
- * agent, which is LAST (NULL: unknown); and blocks of an allocator in the executable. */
-void notes_of_programs(const shm_control_t *control, const process_row_t *last);
+ * agent, which is LAST (NULL: unknown), unless it IS_LISTED among the processes that are not
+ * recorded; and blocks of an allocator in the executable. */
+void notes_of_programs(const shm_control_t *control, bool is_listed, const process_row_t *last);
+
+/* Why system calls cannot be traced, with ERROR of the attempt. IS_OPTION: --coverage requested it.
+ */
+void notes_of_refused_tracing(int error, bool is_option);
+
+/* After a command without --follow: that its children are missing, if they used much CPU time. */
+void notes_of_children(uint64_t own_cpu_ns, uint64_t children_cpu_ns);
 
 /* Functions that --trace could not trace. */
 void notes_of_trace(const shm_control_t *control);
 
-/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events. LAST
- * as above. Returns false if the file is no longer at PATH. */
+/* After recording_finish, which returned FINISHED: why it ended early, its PATH, lost events.
+ * IS_LISTED and LAST as above. Returns false if the file is no longer at PATH. */
 bool notes_of_recording(const recording_t *recording, const char *path, int finished,
-                        const process_row_t *last);
+                        bool is_listed, const process_row_t *last);
 
 /* Prints once that the file has BYTES after NS, when that is much and no limit bounds it, and again
  * whenever it is four times as large. *NOTED begins as 0. */

@@ -20,12 +20,12 @@
 const char process_facts_apart[] =
     "it is in another network namespace, without the recorder's socket";
 
-static const char statically[] = "it is statically linked";
+const char process_facts_statically[] = "it is statically linked";
 
 #define ENVIRONMENT_MAX (1u << 17)
 
 static const char *const verdicts[] = {[PRELOAD_WORKS] = NULL,
-                                       [PRELOAD_STATIC] = statically,
+                                       [PRELOAD_STATIC] = process_facts_statically,
                                        [PRELOAD_32_BIT] = "it is a 32-bit program",
                                        [PRELOAD_GAINS_RIGHTS] =
                                            "it gains rights (setuid, setgid, capabilities)"};
@@ -194,7 +194,7 @@ char *process_facts_remedy(const char *why, const char *command, char *out, size
   int word = (int)strcspn(command, " ");
   const char *rest = command[word] ? " \u2026" : "";
   *out = 0;
-  if (why == statically && word)
+  if (why == process_facts_statically && word)
     snprintf(out, size, "; 'sonde record -- %.*s%s' records it from outside", word, command, rest);
   return out;
 }

@@ -51,8 +51,8 @@ pid_t process_facts_of_namespace(pid_t viewer, pid_t pid);
 /* The number by which the process PID knows itself, in its pid namespace; 0: unknown. */
 pid_t process_facts_own_pid(pid_t pid);
 
-/* A reason: the process cannot reach the recorder's socket. */
-extern const char process_facts_apart[];
+/* Reasons: the process cannot reach the recorder's socket; its program loads no library. */
+extern const char process_facts_apart[], process_facts_statically[];
 
 /* Why the process PID does not run the agent, which was to be preloaded from SETTINGS; NULL: not
  * known. */

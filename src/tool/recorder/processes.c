@@ -205,11 +205,40 @@ void processes_record(processes_t *p, pid_t pid, const char *file, const char *w
   free(r->announced);
   r->announced = NULL;
   r->state = PROCESS_RECORDED;
+  r->is_outside = false;
   r->why = why;
   free(r->next_command);
   r->next_command = NULL;
   set_text(&r->file, file);
   read_command(r);
+}
+
+void processes_record_outside(processes_t *p, pid_t pid, const char *file) {
+  if (file)
+    processes_record(p, pid, file, NULL);
+  else
+    processes_stay(p, pid);
+  process_row_t *r = find(p, pid);
+  if (!r) return;
+  r->is_outside = true;
+  watch(p, r); /* its children are not announced */
+}
+
+/* A fork of a statically linked program runs it, too. */
+static bool is_static(const processes_t *p, const process_row_t *r) {
+  const process_row_t *parent = r->executed ? NULL : find(p, r->parent);
+  return r->why == process_facts_statically || (!r->why && parent && parent->is_outside);
+}
+
+size_t processes_static(const processes_t *p, pid_t *pids, size_t max) {
+  uint64_t now_ns = recording_now_ns(p->recording);
+  size_t count = 0;
+  for (size_t i = 0; i < p->running.count && count < max; i++) {
+    const process_row_t *r = running(p, i);
+    if (r->state == PROCESS_FOUND && now_ns - r->start_ns >= EXEC_NS && is_static(p, r))
+      pids[count++] = r->pid;
+  }
+  return count;
 }
 
 void processes_execute(processes_t *p, pid_t pid, const char *file, const char *why) {

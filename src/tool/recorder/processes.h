@@ -45,6 +45,7 @@ typedef struct process_row {
   uint64_t scanned_ns;  /* its CPU time when its children were searched last; 0: unknown */
   int pidfd;            /* of a process without the agent; -1: none */
   bool executed;        /* a program, not only a fork */
+  bool is_outside;      /* its program is recorded from outside */
   char *command;        /* NULL: unknown */
   char *announced;      /* the file of the program that it announced last; NULL: none */
   char *file;           /* its recording; NULL: it is not recorded */
@@ -77,6 +78,14 @@ bool processes_start(processes_t *processes, recording_t *recording, const char 
 /* The process PID records to FILE, a string that is copied. NULL: it could not, for the reason WHY.
  */
 void processes_record(processes_t *processes, pid_t pid, const char *file, const char *why);
+
+/* The statically linked program of process PID is recorded from outside to FILE; NULL: to its
+ * recording. */
+void processes_record_outside(processes_t *processes, pid_t pid, const char *file);
+
+/* Writes at most MAX processes to PIDS that run statically linked programs, are not recorded, and
+ * that no agent has announced. Returns their number. */
+size_t processes_static(const processes_t *processes, pid_t *pids, size_t max);
 
 /* The process PID executes FILE. WHY is why the agent cannot run in it; NULL: it should. */
 void processes_execute(processes_t *processes, pid_t pid, const char *file, const char *why);

@@ -13,18 +13,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/children.h"
 #include "base/message.h"
 #include "recorder/control.h"
 #include "recorder/follow.h"
 #include "recorder/monitor/leaks_at_exit.h"
-#include "recorder/liveness.h"
 #include "recorder/monitor/budget.h"
 #include "recorder/monitor/coverage.h"
 #include "recorder/monitor/cpu.h"
 #include "recorder/monitors.h"
 #include "recorder/networks.h"
 #include "recorder/notes.h"
+#include "recorder/monitor/outside/agentless.h"
 #include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/outside/observed.h"
 #include "recorder/monitor/outside/traced.h"
@@ -36,7 +35,6 @@
 #include "recorder/start/launch.h"
 #include "recorder/start/plan.h"
 #include "recorder/start/policy.h"
-#include "target/access.h"
 #include "target/jit/runtime.h"
 
 /* How soon it is noticed that a process without the agent executes another program. */
@@ -64,6 +62,9 @@ typedef struct recorder {
   control_t control;
   /* how the program and its children are monitored */
   monitor_options_t monitor_options;
+  /* the program executes another one without the agent */
+  agentless_options_t agentless_options;
+  agentless_t agentless;
   follow_t follow;
   processes_t processes;
   networks_t networks;
@@ -81,11 +82,6 @@ static void print_note(const char *line) { message_note("%s", line); }
 
 /* ---- before the command starts ------------------------------------------------------------ */
 
-static void default_path(char *out, size_t size, const char *command, pid_t pid) {
-  const char *slash = strrchr(command, '/');
-  snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
-}
-
 /* Whether a running process gets the agent. */
 static bool needs_agent(const recorder_options_t *o) { return o->mode & ATTACHED_MODES; }
 
@@ -95,11 +91,7 @@ static bool create_recording(recorder_t *s, const char *command, int policy_fd) 
   if (o->output)
     snprintf(s->path, sizeof s->path, "%s", o->output);
   else
-    default_path(s->path, sizeof s->path, command, s->child.pid);
-  unsigned old = o->output ? 0 : orphans_remove_old(s->path);
-  if (old)
-    message_note("removed %u recording%s of '%s' that had not been finished for a day", old,
-                 old == 1 ? "" : "s", command);
+    replace_default(s->path, sizeof s->path, command, s->child.pid);
   if (!replace_open(&s->output, s->path, !o->output, o->force, o->follow)) return false;
   uint32_t mode = o->mode;
   if (s->traced == TRACED_STATIC) mode |= RECORD_FROM_OUTSIDE;
@@ -145,16 +137,7 @@ static bool start_coverage(recorder_t *s) {
                  strerror(errno));
     return true;
   }
-  const char *otherwise =
-      s->traced == TRACED_STATIC ? "" : "; without the right to ptrace, leave out --coverage";
-  if (errno == EPERM && access_yama_scope() > 1)
-    (void)message_fail("cannot trace system calls: kernel.yama.ptrace_scope is %d; run 'sysctl "
-                       "kernel.yama.ptrace_scope=1'%s",
-                       access_yama_scope(),
-                       s->traced == TRACED_STATIC ? "" : ", or leave out --coverage");
-  else
-    (void)message_fail("cannot trace system calls: %s%s", strerror(errno),
-                       errno == EPERM ? otherwise : "");
+  notes_of_refused_tracing(errno, s->traced != TRACED_STATIC);
   return false;
 }
 
@@ -162,6 +145,11 @@ static void make_settings(recorder_t *s, char **command) {
   bool follow = s->options->follow && s->control.fd >= 0;
   control_settings(&s->control, follow, s->settings, sizeof s->settings);
   const char *shared = s->observed ? NULL : s->settings;
+  s->agentless_options.settings = shared;
+  if (shared && !s->tracer) {
+    agentless_open(&s->agentless, &s->agentless_options, &s->recording, &s->monitors, true);
+    s->control.agentless = &s->agentless;
+  }
   if (processes_start(&s->processes, &s->recording, shared, s->child.pid, s->path, command))
     s->control.processes = &s->processes;
   s->control.agent_fd = s->agent_fd;
@@ -172,7 +160,8 @@ static void make_settings(recorder_t *s, char **command) {
                          .attaches = s->observed && needs_agent(s->options),
                          .limit_bytes = s->options->limit_bytes,
                          .keep_free_bytes = s->options->keep_free_bytes,
-                         .monitor_options = &s->monitor_options};
+                         .monitor_options = &s->monitor_options,
+                         .agentless = &s->agentless_options};
   s->control.follow = &s->follow;
   networks_open(&s->networks, s->recording.control->recorder_name, s->control.token);
 }
@@ -203,9 +192,20 @@ static void note_executed(recorder_t *s) {
   s->control.is_attached = false;
 }
 
+static void follow_agentless_program(recorder_t *s) {
+  const process_row_t *row = processes_last(&s->processes, s->child.pid);
+  if (!s->control.agentless || !agentless_poll(&s->agentless)) return;
+  agentless_note(row && row->next_command ? row->next_command : "the program",
+                 s->agentless_options.is_default);
+  processes_record_outside(&s->processes, s->child.pid, NULL);
+}
+
 static void refresh(recorder_t *s) {
   uint64_t now = recording_now_ns(&s->recording);
+  follow_agentless_program(s);
+  if (s->control.follow) follow_agentless(&s->follow);
   if (searches_often(s)) processes_scan_unrecorded(&s->processes);
+  if (s->control.follow && !s->observed) follow_search_agentless(&s->follow);
   if (s->control.follow && s->observed) follow_observe(&s->follow);
   if (s->observed && observed_has_executed(s->observed)) note_executed(s);
   if (now - s->refreshed_ns < REFRESH_NS) return;
@@ -236,6 +236,8 @@ static uint64_t refresh_pause_ns(const recorder_t *s) {
                                         : REFRESH_NS;
   pause_ns <<= load_relaxed(&s->recording.control->pace);
   if (pause_ns > REFRESH_NS) pause_ns = REFRESH_NS;
+  if (s->control.agentless) pause_ns = agentless_time_left_ns(&s->agentless, pause_ns);
+  if (s->control.follow) pause_ns = follow_agentless_left_ns(&s->follow, pause_ns);
   return s->observed ? observed_time_left_ns(s->observed, pause_ns) : pause_ns;
 }
 
@@ -301,7 +303,8 @@ static int reap(recorder_t *s) {
   process_facts_t facts = {0}; /* the kernel shows them until the process is reaped */
   (void)process_facts_read(s->child.pid, &facts);
   const shm_control_t *control = s->recording.control;
-  processes_end(&s->processes, s->child.pid, control->exec_index, control->executing, facts.cpu_ns);
+  processes_end(&s->processes, s->child.pid, control->exec_index,
+                s->recording.agentless_program ? 0 : control->executing, facts.cpu_ns);
   struct rusage all = {0};
   int status = 0;
   while (wait4(s->child.pid, &status, 0, &all) < 0 && errno == EINTR) {
@@ -370,10 +373,7 @@ static void list_processes(recorder_t *s, bool is_kept) {
                  count - unrecorded, count, s->path);
   } else if (s->had_children) {
     (void)recording_add_children(&s->recording, s->own_cpu_ns, s->children_cpu_ns);
-    if (children_matter(s->own_cpu_ns, s->children_cpu_ns))
-      message_note("the command's children, which used %.2f s of CPU time, were not recorded; "
-                   "add --follow",
-                   (double)s->children_cpu_ns / 1e9);
+    notes_of_children(s->own_cpu_ns, s->children_cpu_ns);
   }
 }
 
@@ -414,7 +414,7 @@ static int run(recorder_t *s, char **command_line) {
     leaks_at_exit_keep(&s->leaks);
     int finished = recording_finish(&s->recording, status);
     search_leaks(s);
-    is_kept = notes_of_recording(&s->recording, s->path, finished,
+    is_kept = notes_of_recording(&s->recording, s->path, finished, s->control.follow,
                                  processes_last(&s->processes, s->child.pid));
     if (s->observed) observed_close(s->observed);
     wait_for_children(s);
@@ -445,6 +445,9 @@ static void set_monitor_options(recorder_t *s) {
   s->monitor_options =
       (monitor_options_t){.stalls = {(uint64_t)o->stall_ms * 1000000, print_note},
                           .wall_interval_ns = o->wall_hz ? (uint64_t)(1000000000 / o->wall_hz) : 0};
+  s->agentless_options = plan_agentless(o);
+  s->agentless_options.monitors.stalls.note = print_note;
+  s->agentless_options.with_agent = &s->monitor_options;
 }
 
 /* The child, which has not executed the command yet, is recorded from outside. */
@@ -534,7 +537,7 @@ static void observe(recorder_t *s, bool attached) {
   search_leaks(s);
   leaks_at_exit_end(&s->leaks);
   attached_reap(&s->control, copy);
-  bool is_kept = notes_of_recording(&s->recording, s->path, finished, NULL);
+  bool is_kept = notes_of_recording(&s->recording, s->path, finished, s->control.follow, NULL);
   if (s->control.follow) follow_leave(&s->follow);
   list_processes(s, is_kept);
 }

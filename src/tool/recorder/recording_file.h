@@ -29,7 +29,16 @@ typedef struct recording {
   uint64_t next_checkpoint_ns, checkpoint_after_ns;
   /* recording stops when the file system has less free; RECORDING_KEEP_DEFAULT; 0: never */
   uint64_t keep_free_bytes;
+  /* While a program without the agent is recorded after others (monitor/outside/agentless.h): its
+   * number and its RECORD_… bits. 0: the agent counts the programs. */
+  uint32_t agentless_program, agentless_mode;
 } recording_t;
+
+/* The program that the recorder's records belong to; 0: none has begun. */
+static inline uint32_t recording_current_program(const recording_t *r) {
+  uint32_t agentless = load_acquire(&r->agentless_program);
+  return agentless ? agentless : load_acquire(&r->control->exec_index);
+}
 
 /* Half a gigabyte, but at most 2 % of a file system. */
 #define RECORDING_KEEP_DEFAULT UINT64_MAX

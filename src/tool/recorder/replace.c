@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,15 @@ static bool may_replace(const char *path, bool force, bool follow) {
   bool good = may_replace_file(fd, path, &file, force);
   close(fd);
   return good;
+}
+
+void replace_default(char *out, size_t size, const char *command, pid_t pid) {
+  const char *slash = strrchr(command, '/');
+  snprintf(out, size, "%s.%d.sonde", slash ? slash + 1 : command, (int)pid);
+  unsigned old = orphans_remove_old(out);
+  if (old)
+    message_note("removed %u recording%s of '%s' that had not been finished for a day", old,
+                 old == 1 ? "" : "s", command);
 }
 
 bool replace_open(output_t *out, const char *path, bool is_default, bool force, bool follow) {

@@ -8,6 +8,8 @@
 #define SONDE_RECORDER_REPLACE_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 #include "base/output.h"
 
@@ -15,5 +17,9 @@
  * replaced, except a recording that is still being written. FOLLOW: the recordings of children will
  * be in the same folder. Prints an error and returns false on failure. */
 bool replace_open(output_t *out, const char *path, bool is_default, bool force, bool follow);
+
+/* Writes the default path of a recording of COMMAND, process PID, to OUT. Removes old recordings of
+ * that name that had no end. */
+void replace_default(char *out, size_t size, const char *command, pid_t pid);
 
 #endif

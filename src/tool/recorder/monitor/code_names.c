@@ -83,7 +83,7 @@ static void read_registered(code_names_t *n, uint64_t now_ns) {
 
 /* Codes of the program before are gone. Its pcs stay: which are the new one's is not known. */
 static void follow_exec(code_names_t *n) {
-  uint32_t exec_index = load_acquire(&n->recording->control->exec_index);
+  uint32_t exec_index = recording_current_program(n->recording);
   if (exec_index == n->exec_index) return;
   n->exec_index = exec_index;
   n->pcs = n->lists_pcs = 0;

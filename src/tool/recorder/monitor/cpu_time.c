@@ -116,6 +116,8 @@ struct cpu_time_monitor {
   /* when the program began, under cpu_time_monitor_begin; 0: before */
   uint64_t begun_ns;
   uint32_t bell, stop;
+  /* it stops since the process executes another program, which is recorded in another way */
+  bool has_executed;
 };
 
 static shm_threads_t *table_of(const cpu_time_monitor_t *m) {
@@ -128,7 +130,7 @@ static bool is_sampling(const cpu_time_monitor_t *m) {
 }
 
 static bool has_no_agent(const cpu_time_monitor_t *m) {
-  return load_relaxed(&m->recording->control->executing) != 0;
+  return load_relaxed(&m->recording->control->executing) && !m->has_executed;
 }
 
 /* ---- records ------------------------------------------------------------------------------ */
@@ -573,9 +575,10 @@ void cpu_time_monitor_run(cpu_time_monitor_t *m) {
   if (m) (void)monitor_thread_start(&m->thread, watch, m);
 }
 
-void cpu_time_monitor_stop(cpu_time_monitor_t *m) {
+void cpu_time_monitor_stop(cpu_time_monitor_t *m, bool executed) {
   if (!m) return;
   monitor_thread_stop(&m->thread, &m->stop, &m->bell);
+  m->has_executed = executed;
   poll_threads(m);
   for (size_t i = 0; i < m->count; i++)
     end_thread(m, &m->threads[i]);

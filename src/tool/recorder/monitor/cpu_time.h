@@ -26,7 +26,8 @@ void cpu_time_monitor_begin(cpu_time_monitor_t *monitor);
 void cpu_time_monitor_run(cpu_time_monitor_t *monitor);
 
 /* Writes the rest and stops. Call it before recording_finish, and if the program is a child of the
- * recorder, before it is reaped: its clocks can then still be read. MONITOR may be NULL. */
-void cpu_time_monitor_stop(cpu_time_monitor_t *monitor);
+ * recorder, before it is reaped: its clocks can then still be read. EXECUTED: the process has just
+ * executed another program. MONITOR may be NULL. */
+void cpu_time_monitor_stop(cpu_time_monitor_t *monitor, bool executed);
 
 #endif

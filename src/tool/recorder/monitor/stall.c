@@ -155,7 +155,7 @@ static void release_all(stall_monitor_t *m) {
 }
 
 static void follow_exec(stall_monitor_t *m) {
-  uint32_t now = load_relaxed(&m->context.recording->control->exec_index);
+  uint32_t now = recording_current_program(m->context.recording);
   if (now == m->exec_index) return;
   if (m->exec_index) { /* otherwise the first program has loaded the agent */
     m->unsampled = 0;
@@ -301,14 +301,25 @@ void stall_monitor_run(stall_monitor_t *m) {
   if (m) (void)monitor_thread_start(&m->thread, monitor_loops, m);
 }
 
-void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
-  if (!m) return;
+static void stop_thread(stall_monitor_t *m) {
   store_release(&m->stop, 1u);
   store_release(&m->loops->asleep, 0u);
   add_relaxed(&m->loops->bell, 1);
   (void)os_futex_wake_shared(&m->loops->bell, 1);
   monitor_thread_join(&m->thread);
   report_unsampled(m, 0);
+}
+
+void stall_monitor_leave(stall_monitor_t *m) {
+  if (!m) return;
+  stop_thread(m);
+  end_all(m, STALL_EXEC);
+  free_monitor(m);
+}
+
+void stall_monitor_stop(stall_monitor_t *m, int wait_status) {
+  if (!m) return;
+  stop_thread(m);
   if ((uint32_t)wait_status != RECORD_STATUS_RUNNING)
     end_all(m, WIFSIGNALED(wait_status) ? STALL_KILLED : STALL_EXITED);
   else

@@ -40,4 +40,7 @@ void stall_monitor_run(stall_monitor_t *monitor);
  * Call it before recording_finish. MONITOR may be NULL. */
 void stall_monitor_stop(stall_monitor_t *monitor, int wait_status);
 
+/* The same after the process has executed another program. */
+void stall_monitor_leave(stall_monitor_t *monitor);
+
 #endif

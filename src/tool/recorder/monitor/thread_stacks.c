@@ -34,7 +34,7 @@ target_t *thread_stacks_target(thread_stacks_t *s) {
 
 target_t *thread_stacks_threads(thread_stacks_t *s) {
   problem_t problem;
-  uint32_t exec_index = load_relaxed(&s->recording->control->exec_index);
+  uint32_t exec_index = recording_current_program(s->recording);
   if (exec_index != s->exec_index) thread_stacks_close(s);
   s->exec_index = exec_index;
   if (s->target) {

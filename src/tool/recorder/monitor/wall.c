@@ -396,7 +396,7 @@ static void count_unread(wall_monitor_t *m, uint64_t passed_ns) {
 /* The recorder learns late that a program without the agent has executed another one. The stacks
  * until now are of the program before. */
 static void follow_exec(wall_monitor_t *m) {
-  uint32_t exec_index = load_acquire(&m->stacks.recording->control->exec_index);
+  uint32_t exec_index = recording_current_program(m->stacks.recording);
   if (!m->from_outside || exec_index == m->exec_index) return;
   for (size_t i = 0; i < m->count; i++) {
     m->threads[i].at.stack = 0;

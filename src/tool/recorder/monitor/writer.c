@@ -162,7 +162,7 @@ uint64_t monitor_writer_now(const monitor_writer_t *w) {
 
 /* A chunk contains records of one program only: starts new chunks and ids after an exec. */
 static void follow_exec(monitor_writer_t *w) {
-  uint32_t now = load_relaxed(&w->recording->control->exec_index);
+  uint32_t now = recording_current_program(w->recording);
   if (now == w->exec_index) return;
   (void)monitor_writer_flush(w);
   w->exec_index = now;

@@ -5,23 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "image/elf/sanitizer.h"
 #include "recorder/preload_check.h"
 #include "recorder/recorder.h"
-
-#ifndef PTRACE_EVENT_STOP
-#define PTRACE_EVENT_STOP 128
-#endif
 
 /* They are in a folder of their own when installed, and in ../lib from the build's bin. */
 static bool find_library(const char *name, char *out, size_t size) {
@@ -119,48 +113,15 @@ bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tra
   return launch->pid > 0;
 }
 
-/* PTRACE_SEIZE sends no signal and does not stop the child. */
-void launch_hold(launch_t *launch) {
-  void *options = (void *)(intptr_t)PTRACE_O_TRACEEXEC;
-  launch->is_held = ptrace(PTRACE_SEIZE, launch->pid, NULL, options) == 0;
-}
+void launch_hold(launch_t *launch) { hold_begin(&launch->hold, launch->pid, true); }
 
-/* Passes on a stop before the execution: it is for a signal, or the child stays stopped by one. */
-static void pass_stop(pid_t pid, int status) {
-  bool is_group_stop = status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP;
-  intptr_t signal_number = status >> 16 ? 0 : WSTOPSIG(status);
-  if (is_group_stop)
-    (void)ptrace(PTRACE_LISTEN, pid, NULL, NULL);
-  else
-    (void)ptrace(PTRACE_CONT, pid, NULL, (void *)signal_number);
-}
-
-/* False if the child has ended, which others reap. */
-static bool wait_for_execution(pid_t pid) {
-  for (;;) {
-    siginfo_t info = {.si_pid = 0};
-    int status;
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WSTOPPED | WNOWAIT | __WALL) != 0) {
-      if (errno == EINTR) continue;
-      return false;
-    }
-    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED) return false;
-    if (waitpid(pid, &status, __WALL) != pid) return false;
-    if (status >> 8 == (SIGTRAP | PTRACE_EVENT_EXEC << 8)) return true;
-    pass_stop(pid, status);
-  }
-}
-
-void launch_release(launch_t *launch) {
-  if (launch->is_held) (void)ptrace(PTRACE_DETACH, launch->pid, NULL, NULL);
-  launch->is_held = false;
-}
+void launch_release(launch_t *launch) { hold_release(&launch->hold); }
 
 int launch_start(launch_t *launch, const char *settings) {
   int error = write(launch->start_fd, settings, strlen(settings)) < 0 ? errno : 0;
   close(launch->start_fd);
   if (error) return error; /* the child ends without settings */
-  if (launch->is_held) launch->is_held = wait_for_execution(launch->pid);
+  (void)hold_wait(&launch->hold);
   return read(launch->error_fd, &error, sizeof error) == sizeof error ? error : 0;
 }
 

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "record/settings.h"
+#include "recorder/start/hold.h"
 
 typedef struct launch {
   pid_t pid;
@@ -19,8 +20,8 @@ typedef struct launch {
   int start_fd;
   /* from the child: errno of a failed exec */
   int error_fd;
-  /* the calling thread traces the child; after launch_start, the child is stopped */
-  bool is_held;
+  /* after launch_start, a held child is stopped */
+  hold_t hold;
 } launch_t;
 
 /* What is traced from outside by ptrace(2), which Yama allows only to those that the program names

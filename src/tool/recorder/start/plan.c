@@ -6,6 +6,7 @@
 
 #include "base/message.h"
 #include "recorder/defaults.h"
+#include "recorder/monitor/outside/agentless.h"
 #include "recorder/preload_check.h"
 #include "recorder/start/hooks.h"
 
@@ -66,10 +67,19 @@ static bool plan_outside(plan_t *plan, const char *command, char *refusal, size_
         option, remedy, option);
     return false;
   }
-  message_note("%s is statically linked, so sonde records it from outside: %sno allocations and no "
-               "stack of a crash",
-               command, o->is_default ? "CPU time, waits and stalls, but " : "");
+  agentless_note(command, o->is_default);
   return true;
+}
+
+agentless_options_t plan_agentless(const recorder_options_t *o) {
+  const uint32_t modes = RECORD_SAMPLES | RECORD_STALLS;
+  agentless_options_t out = {.mode = o->is_default ? modes : o->mode & modes,
+                             .is_default = o->is_default};
+  long wall_hz = o->is_default ? DEFAULT_SAMPLE_HZ : o->wall_hz;
+  out.monitors.stalls.threshold_ns = (uint64_t)o->stall_ms * 1000000;
+  out.monitors.wall_interval_ns = wall_hz ? (uint64_t)(1000000000 / wall_hz) : 0;
+  out.records = out.mode || wall_hz || o->cpu;
+  return out;
 }
 
 bool plan_make(plan_t *plan, const char *command, const recorder_options_t *options, char *refusal,

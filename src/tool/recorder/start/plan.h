@@ -6,6 +6,7 @@
 #ifndef SONDE_RECORDER_START_PLAN_H
 #define SONDE_RECORDER_START_PLAN_H
 
+#include "recorder/monitor/outside/agentless.h"
 #include "recorder/recorder.h"
 
 /* Whose system calls are traced. */
@@ -30,5 +31,9 @@ typedef struct plan {
  * cannot be recorded so; REFUSAL is then the reason, to be printed after the command's name. */
 bool plan_make(plan_t *plan, const char *command, const recorder_options_t *options, char *refusal,
                size_t size);
+
+/* How a statically linked program is recorded that the command executes, with the user's OPTIONS.
+ * The fields for other programs are missing. */
+agentless_options_t plan_agentless(const recorder_options_t *options);
 
 #endif

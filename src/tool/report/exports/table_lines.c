@@ -43,6 +43,13 @@ static void put_process(const record_lines_t *l) {
   put_line(l, o);
 }
 
+static void put_outside(const record_lines_t *l) {
+  if (!reader_is_agentless(l->reader)) return;
+  json_object *o = new_line("outside");
+  json_add_count(o, "mode", reader_header(l->reader)->mode);
+  put_line(l, o);
+}
+
 static void put_tracer(const record_lines_t *l) {
   call_cost_t cost = reader_call_cost(l->reader);
   if (cost.pair <= 0) return;
@@ -206,6 +213,7 @@ static void put_sensor_record(const record_lines_t *l, const sensor_record_t *r)
 void record_lines_tables(const record_lines_t *l) {
   size_t count;
   put_process(l);
+  put_outside(l);
   put_tracer(l);
   put_call_limits(l);
   put_patched(l);

@@ -19,8 +19,17 @@ static void put_path(monitor_writer_t *w, pid_t pid) {
   monitor_writer_text(w, exe);
 }
 
-void program_write(monitor_writer_t *w, pid_t pid) {
+/* The header has the mode of the programs with the agent. */
+static void write_mode(monitor_writer_t *w, const recording_t *recording) {
+  if (!load_relaxed(&recording->agentless_program)) return;
+  monitor_writer_begin(w, 0);
+  monitor_writer_value(w, recording->agentless_mode);
+  monitor_writer_define(w, TABLE_OUTSIDE);
+}
+
+void program_write(monitor_writer_t *w, const recording_t *recording) {
   char path[32], text[2048];
+  pid_t pid = (pid_t)recording->header.pid;
   monitor_writer_begin(w, 0);
   monitor_writer_value(w, (uint64_t)pid);
   put_path(w, pid);
@@ -32,4 +41,5 @@ void program_write(monitor_writer_t *w, pid_t pid) {
   for (size_t at = 0; at < size; at += strlen(text + at) + 1)
     monitor_writer_text(w, text + at);
   monitor_writer_define(w, TABLE_PROCESS);
+  write_mode(w, recording);
 }

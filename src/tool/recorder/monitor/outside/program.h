@@ -7,7 +7,7 @@
 
 #include "recorder/monitor/writer.h"
 
-/* Records the executable and the arguments that process PID has now. */
-void program_write(monitor_writer_t *writer, pid_t pid);
+/* Records the executable and the arguments that the process of RECORDING has now. */
+void program_write(monitor_writer_t *writer, const recording_t *recording);
 
 #endif

@@ -61,14 +61,14 @@ static bool has_changed(const usage_monitor_t *m, const usage_values_t *before) 
 
 /* Before the first exec, the process is a copy of the recorder. */
 static bool has_begun(const usage_monitor_t *m) {
-  return load_acquire(&m->recording->control->exec_index) != 0;
+  return recording_current_program(m->recording) != 0;
 }
 
 /* What others change in a process that has not run, such as pages that the kernel swaps out, is
  * seen by the slow readings. */
 static void poll_once(usage_monitor_t *m, bool last) {
   uint64_t now_ns = os_monotonic_ns();
-  uint32_t exec_index = load_acquire(&m->recording->control->exec_index);
+  uint32_t exec_index = recording_current_program(m->recording);
   bool slow = last || now_ns >= m->slow_due_ns;
   if (process_facts_idle((pid_t)m->recording->header.pid, &m->process_ns) && !slow) return;
   usage_values_t before = m->now;
@@ -77,12 +77,12 @@ static void poll_once(usage_monitor_t *m, bool last) {
   m->exec_index = exec_index;
   if (anew) usage_files_begin(&m->files, &m->now);
   if (anew && load_relaxed(&m->recording->control->from_outside))
-    program_write(m->writer, (pid_t)m->recording->header.pid);
+    program_write(m->writer, m->recording);
   usage_read(&m->files, slow, &m->now);
   if (slow) cgroup_read(&m->cgroup, &m->now);
   uint64_t sonde_ns = load_relaxed(&m->recording->control->sonde_ns);
   if (sonde_ns) usage_set(&m->now, USAGE_SONDE, sonde_ns);
-  if (load_acquire(&m->recording->control->exec_index) != exec_index) {
+  if (recording_current_program(m->recording) != exec_index) {
     m->now = before; /* of the program before an exec */
     return;
   }
@@ -135,9 +135,12 @@ void usage_monitor_run(usage_monitor_t *m) {
   if (m) (void)monitor_thread_start(&m->thread, watch, m);
 }
 
-void usage_monitor_stop(usage_monitor_t *m) {
+void usage_monitor_stop(usage_monitor_t *m, bool executed) {
   if (!m) return;
   monitor_thread_stop(&m->thread, &m->stop, &m->bell);
-  if (has_begun(m)) poll_once(m, true);
+  if (executed)
+    flush(m);
+  else if (has_begun(m))
+    poll_once(m, true);
   free_monitor(m);
 }

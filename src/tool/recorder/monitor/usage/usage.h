@@ -25,8 +25,9 @@ void usage_monitor_begin(usage_monitor_t *monitor);
 /* Starts the thread. Without it, usage_monitor_stop reads once. MONITOR may be NULL. */
 void usage_monitor_run(usage_monitor_t *monitor);
 
-/* Reads for the last time, writes the rest and stops. Call it before recording_finish, and if the
- * program is a child of the recorder, before it is reaped. MONITOR may be NULL. */
-void usage_monitor_stop(usage_monitor_t *monitor);
+/* Reads for the last time, unless the process has EXECUTED another program; writes the rest and
+ * stops. Call it before recording_finish, and if the program is a child of the recorder, before it
+ * is reaped. MONITOR may be NULL. */
+void usage_monitor_stop(usage_monitor_t *monitor, bool executed);
 
 #endif
