@@ -203,9 +203,13 @@ typedef struct os_blocked {
  * them. The thread may continue at any moment: see os_thread_progress. */
 int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out);
 
-/* Returns the CPU time that the thread TID has used. Two equal results mean that the thread
- * executed nothing in between. Returns a negative errno when this system has no clock of that
- * resolution. */
+/* Returns the CPU time that the thread TID has used, or a negative errno when this system has no
+ * clock of a fine resolution. Two equal results mean that the thread executed nothing in between,
+ * with two rare exceptions on Linux (kernel/sched/core.c):
+ * - The kernel subtracts the time of interrupts and the time that a hypervisor took. That can
+ *   consume all of a run of some microseconds (update_rq_clock_task).
+ * - Linux 5.2 to 6.11 returns the old time for some hundred nanoseconds while the thread leaves its
+ *   CPU (deactivate_task marks it as gone before its time is booked). */
 int64_t os_thread_cpu_ns(pid_t tid);
 
 /* Returns the CPU time that this process has used, with its ended threads; 0 if it is unknown. */
@@ -217,6 +221,10 @@ uint64_t os_process_cpu_ns(void);
  * thread is running, -ESRCH when it has ended, or another error when this system does not provide
  * the number. */
 int64_t os_thread_progress(int folder, pid_t tid);
+
+/* As os_thread_progress, which usually is os_thread_cpu_ns with its exceptions, but without these
+ * where the system counts how often a thread is put on a CPU. Takes ten times as long. */
+int64_t os_thread_progress_exact(int folder, pid_t tid);
 
 /* The time that the thread TID has run since its start, and the time that it was ready to run but
  * got no CPU (0: this system does not report it). Returns false when the thread does not exist. */

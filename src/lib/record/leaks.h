@@ -68,7 +68,7 @@ typedef struct leaks_thread {
   uint64_t registers[LEAKS_REGISTERS];
   uint32_t register_count;
   uint32_t reserved;
-  int64_t progress; /* os_thread_progress at that time */
+  int64_t progress; /* os_thread_progress_exact at that time */
 } leaks_thread_t;
 
 /* What references a block. */

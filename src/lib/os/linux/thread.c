@@ -205,7 +205,7 @@ int os_thread_blocked(int folder, pid_t tid, os_blocked_t *out) {
 
 /* The per-thread CPU clock (clock_getcpuclockid(3); include/linux/posix-timers.h: the id's
  * complement, then "per thread" and "scheduler's"). For a thread on a CPU the kernel adds what is
- * not yet booked, so the clock of a thread that has run at all has moved. */
+ * not yet booked, so the clock of a thread that has run has moved (for the exceptions see os.h). */
 static int64_t cpu_ns(pid_t tid) {
   struct kernel_timespec time = {0, 0};
   long r = call2(clock_cpu, (int32_t)(~(uint32_t)tid << 3 | 4 | 2), &time);
@@ -324,12 +324,16 @@ static int64_t read_departures(int folder, pid_t tid) {
   return left < 0 || driven < 0 ? -ENOSYS : left + driven;
 }
 
-int64_t os_thread_progress(int folder, pid_t tid) {
+int64_t os_thread_progress_exact(int folder, pid_t tid) {
   schedstat_t s;
+  if (!schedstat_counts()) return os_thread_progress(folder, tid);
+  int r = read_schedstat(folder, tid, &s);
+  return r < 0 ? r : (int64_t)s.arrivals;
+}
+
+int64_t os_thread_progress(int folder, pid_t tid) {
   int64_t used = os_thread_cpu_ns(tid);
   if (used >= 0) return used;
   if (load_relaxed(&linux_cpu_clock) == 1) return -ESRCH; /* it would have told of any thread */
-  if (!schedstat_counts()) return read_departures(folder, tid);
-  int r = read_schedstat(folder, tid, &s);
-  return r < 0 ? r : (int64_t)s.arrivals;
+  return schedstat_counts() ? os_thread_progress_exact(folder, tid) : read_departures(folder, tid);
 }

@@ -168,7 +168,7 @@ static void stop_thread(stop_t *h, leaks_thread_t *t) {
     t->state = LEAKS_THREAD_NONE;
     return;
   }
-  t->progress = os_thread_progress(-1, tid);
+  t->progress = os_thread_progress_exact(-1, tid);
   int r = os_thread_blocked(-1, tid, &at);
   if (r == 0)
     state = stop_blocked(h, t, &about, &at);
@@ -185,7 +185,7 @@ static bool is_in_place(const leaks_thread_t *t) {
 
 static bool has_moved(const leaks_thread_t *t) {
   if (!is_in_place(t)) return false;
-  int64_t now = os_thread_progress(-1, (pid_t)t->tid);
+  int64_t now = os_thread_progress_exact(-1, (pid_t)t->tid);
   return (now < 0 || now != t->progress) && os_thread_alive((pid_t)t->tid);
 }
 
