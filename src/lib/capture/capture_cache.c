@@ -12,13 +12,12 @@
 #include "os/os.h"
 
 #define ENTRIES 1024u
-/* An entry then has 512 bytes. */
 #define PCS_MAX 58
 
 typedef struct cache_entry {
   capture_cache_key_t key;
+  capture_place_t place;
   uint32_t locked;
-  unsigned flags;
   int count;
   uintptr_t pcs[PCS_MAX];
 } cache_entry_t;
@@ -53,30 +52,44 @@ static bool keys_equal(const capture_cache_key_t *a, const capture_cache_key_t *
          a->epoch == b->epoch;
 }
 
-bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture) {
+bool capture_cache_find(const capture_cache_key_t *key, capture_place_t *place) {
   cache_entry_t *entry = lock_entry(key->tid);
   if (entry == NULL) return false;
   bool found = keys_equal(&entry->key, key);
-  if (found) {
-    int left = entry->count > capture->skip ? entry->count - capture->skip : 0;
-    capture->count = left < capture->max ? left : capture->max;
-    capture->status = left > capture->max ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE;
-    capture->reason = 0;
-    capture->flags = entry->flags;
-    memcpy(capture->pcs, entry->pcs + capture->skip * (left > 0),
-           (size_t)capture->count * sizeof *capture->pcs);
-  }
+  if (found) *place = entry->place;
   unlock_entry(entry);
   return found;
 }
 
-void capture_cache_store(const capture_cache_key_t *key, const sonde_capture_t *capture) {
+/* CAPTURE may have a limit, and skip frames. */
+static bool stacks_equal(const cache_entry_t *entry, const sonde_capture_t *capture) {
+  int left = entry->count > capture->skip ? entry->count - capture->skip : 0;
+  bool cut = left > capture->max;
+  return capture->status == (cut ? SONDE_STACK_TRUNCATED : SONDE_STACK_COMPLETE) &&
+         capture->count == (cut ? capture->max : left) &&
+         memcmp(capture->pcs, entry->pcs + capture->skip * (left > 0),
+                (size_t)capture->count * sizeof *capture->pcs) == 0;
+}
+
+bool capture_cache_confirm(const capture_cache_key_t *key, const capture_place_t *place,
+                           const sonde_capture_t *capture) {
+  cache_entry_t *entry = lock_entry(key->tid);
+  if (entry == NULL) return false;
+  bool known = keys_equal(&entry->key, key);
+  bool same = known && entry->place.below == place->below && stacks_equal(entry, capture);
+  if (known && !same) entry->key.tid = 0;
+  unlock_entry(entry);
+  return same;
+}
+
+void capture_cache_store(const capture_cache_key_t *key, const capture_place_t *place,
+                         const sonde_capture_t *capture) {
   if (capture->status != SONDE_STACK_COMPLETE || capture->skip != 0 || capture->count > PCS_MAX)
     return;
   cache_entry_t *entry = lock_entry(key->tid);
   if (entry == NULL) return;
   entry->key = *key;
-  entry->flags = capture->flags;
+  entry->place = *place;
   entry->count = capture->count;
   memcpy(entry->pcs, capture->pcs, (size_t)capture->count * sizeof *capture->pcs);
   unlock_entry(entry);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Stacks of blocked threads, saved for the next passive capture (see capture/passive_capture.h).
+ * Stacks of blocked threads and where they start, saved for the next passive capture (see
+ * capture/passive_capture.h).
  *
  * Any thread may call these functions, in a signal handler too. They never wait: if another thread
  * has locked an entry, they skip it.
@@ -20,12 +21,26 @@ typedef struct capture_cache_key {
   uint64_t epoch;    /* The loader's. */
 } capture_cache_key_t;
 
-/* Fills CAPTURE's pcs, count, status, reason and flags from the stack saved under KEY. Returns
- * false if no stack is saved. */
-bool capture_cache_find(const capture_cache_key_t *key, sonde_capture_t *capture);
+/* Where the walk of a blocked thread starts, and what it read. */
+typedef struct capture_place {
+  uint64_t pc, sp;
+  uint64_t end;   /* The walk read the stack from SP to here. */
+  uint64_t below; /* A hash of the words below SP. */
+  uint64_t fp;    /* Valid if HAS_FP: the frame register, which was inferred. */
+  bool has_fp;
+} capture_place_t;
 
-/* Saves CAPTURE under KEY if the stack is complete, starts at the innermost frame and is not too
- * deep. */
-void capture_cache_store(const capture_cache_key_t *key, const sonde_capture_t *capture);
+/* Sets *PLACE to the start of the stack saved under KEY. Returns false if no stack is saved. */
+bool capture_cache_find(const capture_cache_key_t *key, capture_place_t *place);
+
+/* Returns true if CAPTURE, which was walked anew from PLACE, is the stack saved under KEY. Else
+ * removes the saved stack: its thread has run. */
+bool capture_cache_confirm(const capture_cache_key_t *key, const capture_place_t *place,
+                           const sonde_capture_t *capture);
+
+/* Saves CAPTURE and PLACE under KEY if the stack is complete, starts at the innermost frame and is
+ * not too deep. */
+void capture_cache_store(const capture_cache_key_t *key, const capture_place_t *place,
+                         const sonde_capture_t *capture);
 
 #endif

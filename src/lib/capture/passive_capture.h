@@ -8,9 +8,20 @@
  * it ran: if the clock advanced, the sample is discarded and taken again. If that clock is too
  * coarse, counters of the scheduler replace it (os_thread_progress).
  *
- * A thread whose CPU clock has not advanced since its last capture still has the same stack. So the
- * stack is saved (capture/capture_cache.h) and returned again. The saved stacks are one bounded
- * table for the process, which evicts old entries.
+ * A thread whose CPU clock has not advanced since its last capture is still at the same place. So
+ * its stack pointer and pc are saved with its stack (capture/capture_cache.h), which spares the
+ * most expensive system call. Its stack is copied and walked again from there. The saved stacks are
+ * one bounded table for the process, which evicts old entries.
+ *
+ * The CPU clock is no proof: that of a thread that ran for some microseconds can stand still (see
+ * os_thread_cpu_ns). So a stack is returned only if the walk finds the saved one, and if the words
+ * just below the stack pointer are the same. Otherwise the place is read anew. A thread that called
+ * anything, or returned and called something else, has changed such a word. What remains: the clock
+ * stood still, and the thread went from one place to another without any such write, by system
+ * calls without a wrapper or by page faults. Then the returned stack is the previous one. And in a
+ * new sample: the clock stood still while the thread ran between the reports of its place and of
+ * its clock, which are some microseconds apart. The count in /proc/self/task/TID/schedstat would
+ * be a proof; reading it takes as long as all the rest.
  *
  * On Apple systems the thread is suspended while its stack is copied; see apple/passive_capture.c.
  */

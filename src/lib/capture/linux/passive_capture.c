@@ -22,10 +22,13 @@
 #define PAGE_BYTES     4096u
 /* Size of the first copy; most stacks are shorter. */
 #define COPY_FIRST_MIN   (PAGE_BYTES / 2)
+#define COPY_FIRST_MAX   (PAGE_BYTES + COPY_FIRST_MIN)
 #define COPY_PIECE_BYTES (16u << 10)
 #define TRIES            4
+/* Copied from below the stack pointer, as far as its page reaches. */
+#define BELOW_BYTES 128
 
-_Static_assert(PASSIVE_GROUP *(PAGE_BYTES + COPY_FIRST_MIN) < COPY_BYTES_MIN, "a group has room");
+_Static_assert(PASSIVE_GROUP *(COPY_FIRST_MAX + BELOW_BYTES) < COPY_BYTES_MIN, "a group has room");
 
 /* A buffer is kept for the next capture, unless a deep stack filled more than SPARE_BYTES of it.
  * Pages that are already mapped save a tenth of the time. */
@@ -90,10 +93,12 @@ static bool reach_copy(stack_window_t *w, uint64_t address) {
   return true;
 }
 
-/* Returns the window over the first copy. The rest of the buffer follows it. */
-static copy_window_t copy_window(passive_buffer_t *copy, const os_piece_t *first) {
-  uint64_t lo = first->address, have = first->got > 0 ? (uint64_t)first->got & ~(uint64_t)7 : 0;
-  uint8_t *bytes = first->out;
+/* Returns the window over the first copy, from SP on. The rest of the buffer follows it. */
+static copy_window_t copy_window(passive_buffer_t *copy, const os_piece_t *first, uint64_t sp) {
+  uint64_t lo = ALIGN_DOWN(sp, (uint64_t)8), below = lo - first->address;
+  uint64_t got = first->got > 0 ? (uint64_t)first->got & ~(uint64_t)7 : 0;
+  uint64_t have = got > below ? got - below : 0;
+  uint8_t *bytes = (uint8_t *)first->out + below;
   return (copy_window_t){
       .window = {.lo = lo,
                  .hi = lo + have,
@@ -140,69 +145,102 @@ static bool infer_fp(copy_window_t *c, const position_t *p, uint64_t *fp) {
 
 /* ---- one sample ----------------------------------------------------------------------------- */
 
-static void walk_copy(copy_window_t *c, const os_blocked_t *at, sonde_capture_t *capture) {
-  uint64_t epoch = walk_epoch(), fp;
-  position_t p = {.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp};
-  capture->flags = 0;
-  walk_capture(&c->window, &p, epoch, capture);
-  if (capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND || p.fp_at ||
-      !infer_fp(c, &p, &fp))
-    return;
-  p = (position_t){.pc = at->pc, .raw = at->pc, .exact = true, .sp = at->sp, .fp_value = fp};
+static position_t position_of(const capture_place_t *place) {
+  return (position_t){
+      .pc = place->pc, .raw = place->pc, .exact = true, .sp = place->sp, .fp_value = place->fp};
+}
+
+static void walk_copy(copy_window_t *c, capture_place_t *place, sonde_capture_t *capture) {
+  uint64_t epoch = walk_epoch();
+  position_t p = position_of(place);
+  if (!place->has_fp) {
+    capture->flags = 0;
+    walk_capture(&c->window, &p, epoch, capture);
+    place->end = ALIGN_DOWN(p.sp, (uint64_t)8);
+    if (capture->status != SONDE_STACK_BROKEN || capture->reason != SONDE_ENOTFOUND || p.fp_at)
+      return;
+    place->has_fp = infer_fp(c, &p, &place->fp);
+    if (!place->has_fp) return;
+    p = position_of(place);
+  }
   p.fp_at = &p.fp_value;
   capture->flags = SONDE_FLAG_INFERRED;
   walk_capture(&c->window, &p, epoch, capture);
+  place->end = ALIGN_DOWN(p.sp, (uint64_t)8);
 }
 
 /* The progress counter decides. The same place is no proof, since the thread may have left it and
- * returned. */
+ * returned. The clock of a thread that is about to leave its CPU can be late (os_thread_cpu_ns), so
+ * it is read twice. */
 static bool has_not_run(int folder, pid_t tid, int64_t before) {
   /* The stack was read before the counter. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  return os_thread_progress(folder, tid) == before;
+  if (os_thread_progress(folder, tid) != before) return false;
+  int64_t used = os_thread_cpu_ns(tid);
+  return used < 0 || used == before;
 }
 
 typedef struct passive_sample {
   passive_t *thread;
   capture_cache_key_t key;
-  os_blocked_t at;
+  /* A stack is saved that started at PLACE. */
+  bool saved;
+  capture_place_t place;
 } passive_sample_t;
 
 static bool is_cacheable(const capture_cache_key_t *key) {
   return key->identity != 0 && key->progress >= 0 && key->epoch != 0;
 }
 
-/* Finds where a thread is blocked. Returns false if its result is already known. */
+/* Finds where a thread is blocked: where it was at its last capture, if it has not run since. */
 static bool locate_thread(int folder, passive_sample_t *s) {
   passive_t *t = s->thread;
+  os_blocked_t at;
   s->key = (capture_cache_key_t){t->tid, t->identity, os_thread_progress(folder, t->tid),
                                  os_loader_epoch()};
   /* Async stacks differ from the saved ones. */
   if (t->capture->async) s->key.epoch = 0;
-  if (is_cacheable(&s->key) && capture_cache_find(&s->key, t->capture)) {
-    t->result = t->capture->count;
-    return false;
-  }
-  int r = os_thread_blocked(folder, t->tid, &s->at);
+  s->saved = is_cacheable(&s->key) && capture_cache_find(&s->key, &s->place);
+  if (s->saved) return true;
+  int r = os_thread_blocked(folder, t->tid, &at);
+  s->place = (capture_place_t){.pc = at.pc, .sp = at.sp};
   if (r == 0 && s->key.progress >= 0) return true;
   if (r == 0) r = (int)s->key.progress;
   t->result = r == -EAGAIN ? SONDE_ERUNNING : r == -ESRCH ? SONDE_ENOTHREAD : SONDE_EUNSUPPORTED;
   return false;
 }
 
-/* Copies the innermost part of each stack, one behind the other: up to the end of its page or, if
- * that is near, of the next one. */
+/* Of a stack that was read before, as much as the walk read then. Of another, up to the end of its
+ * page or, if that is near, of the next one. */
+static uint64_t first_size(const capture_place_t *place, uint64_t lo) {
+  if (place->end > lo && place->end - lo <= COPY_FIRST_MAX) return place->end - lo;
+  uint64_t size = PAGE_BYTES - lo % PAGE_BYTES;
+  return size < COPY_FIRST_MIN ? size + PAGE_BYTES : size;
+}
+
+/* Copies the innermost part of each stack, one behind the other. */
 static void copy_first(passive_buffer_t *copy, const passive_sample_t *samples, int count,
                        os_piece_t *pieces) {
   uint8_t *out = copy->bytes;
   for (int i = 0; i < count; i++) {
-    uint64_t lo = ALIGN_DOWN(samples[i].at.sp, (uint64_t)8), size = PAGE_BYTES - lo % PAGE_BYTES;
-    if (size < COPY_FIRST_MIN) size += PAGE_BYTES;
-    pieces[i] = (os_piece_t){.address = lo, .out = out, .size = size};
+    uint64_t lo = ALIGN_DOWN(samples[i].place.sp, (uint64_t)8), in_page = lo % PAGE_BYTES;
+    uint64_t below = in_page < BELOW_BYTES ? in_page : BELOW_BYTES;
+    uint64_t size = below + first_size(&samples[i].place, lo);
+    pieces[i] = (os_piece_t){.address = lo - below, .out = out, .size = size};
     out += size;
   }
   os_read_pieces(pieces, count);
   note_used(copy, out);
+}
+
+/* A hash of the words that were copied from below the stack pointer. */
+static uint64_t hash_below(const os_piece_t *first, uint64_t sp) {
+  const uint64_t *words = first->out;
+  uint64_t hash = 0;
+  if (first->got != (ssize_t)first->size) return 0;
+  for (uint64_t i = 0; i < (sp - first->address) / 8; i++)
+    hash = (hash ^ hash >> 29 ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+  return hash;
 }
 
 /* Samples each thread once; the result of a thread that ran meanwhile is HAS_RUN. The last thread
@@ -219,13 +257,16 @@ static void sample_group(passive_buffer_t *copy, passive_t *group, int count) {
   }
   copy_first(copy, samples, found, pieces);
   while (found-- > 0) {
-    const passive_sample_t *s = &samples[found];
+    passive_sample_t *s = &samples[found];
     passive_t *t = s->thread;
-    copy_window_t c = copy_window(copy, &pieces[found]);
-    walk_copy(&c, &s->at, t->capture);
-    bool still = has_not_run(copy->folder, t->tid, s->key.progress);
+    copy_window_t c = copy_window(copy, &pieces[found], s->place.sp);
+    s->place.below = hash_below(&pieces[found], s->place.sp);
+    walk_copy(&c, &s->place, t->capture);
+    bool still = s->saved ? capture_cache_confirm(&s->key, &s->place, t->capture)
+                          : has_not_run(copy->folder, t->tid, s->key.progress);
     t->result = still ? t->capture->count : HAS_RUN;
-    if (still && is_cacheable(&s->key)) capture_cache_store(&s->key, t->capture);
+    if (still && !s->saved && is_cacheable(&s->key))
+      capture_cache_store(&s->key, &s->place, t->capture);
   }
 }
 
