@@ -265,6 +265,21 @@ def a_failed_call_of_exec_changes_nothing(folder):
     assert "statically" not in done.stderr, done.stderr
 
 
+def what_needs_the_agent_is_off_behind_others():
+    """Also in the records of a change of the sensors."""
+    path, recorder = start_record(["env", STATIC, "waits"], stderr=subprocess.PIPE, text=True)
+    with recorder:
+        until(lambda: os.path.exists(path) and children_of(recorder.pid), "it is recorded")
+        program = child_of(recorder.pid)
+        until(lambda: try_sonde("ctl", program, "malloc=all").returncode == 2, "the static program")
+        assert "without the agent" in try_sonde("ctl", program, "malloc=all").stderr
+        assert "malloc off" in re.sub(" +", " ", sonde("ctl", program, "status")), sonde("ctl", program, "status")
+        sonde("ctl", program, "sample=50")
+        os.kill(program, signal.SIGKILL)
+        recorder.communicate(timeout=TIMEOUT_SECONDS)
+    assert "allocations (--malloc)" in sonde("why", path), sonde("why", path)
+
+
 def signals_reach_a_program_behind_others():
     path, recorder = start_record(["env", STATIC, "waits"], stderr=subprocess.PIPE, text=True)
     with recorder:

@@ -121,7 +121,9 @@ bool control_status(control_t *c, const char *argument, FILE *reply) {
   const shm_control_t *s = c->recording->control;
   fprintf(reply, "pid %d\nrecording %s\nseconds %.3f\n", (int)c->pid, c->path,
           (double)recording_now_ns(c->recording) / 1e9);
-  fprintf(reply, "malloc %s\n", control_malloc_text(load_relaxed(&s->mode), s->sample_bytes, text));
+  fprintf(reply, "malloc %s\n",
+          control_malloc_text(recording_applied_mode(c->recording, load_relaxed(&s->mode)),
+                              s->sample_bytes, text));
   print_sampler(s, reply);
   if (load_relaxed(&s->pace)) fprintf(reply, "slowed 1/%u\n", 1u << load_relaxed(&s->pace));
   fprintf(reply, "trace %s\n", load_relaxed(&s->trace_generation) & 1 ? "on" : "off");

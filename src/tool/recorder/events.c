@@ -263,8 +263,9 @@ int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   }
   event_chunk_t chunk;
   if (!begin(&chunk)) return SONDE_ENOMEM;
-  put(&chunk, mode);
-  put(&chunk, mode & RECORD_SAMPLED_BLOCKS ? sample_bytes : 0);
+  uint32_t applied = recording_applied_mode(r, mode);
+  put(&chunk, applied);
+  put(&chunk, applied & RECORD_SAMPLED_BLOCKS ? sample_bytes : 0);
   int written = append(r, &chunk, EXTENDED_MODE, time);
   free(chunk.bytes);
   return status < 0 ? status : written;

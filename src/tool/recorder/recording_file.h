@@ -40,6 +40,11 @@ static inline uint32_t recording_current_program(const recording_t *r) {
   return agentless ? agentless : load_acquire(&r->control->exec_index);
 }
 
+/* The part of MODE that is recorded of that program. */
+static inline uint32_t recording_applied_mode(const recording_t *r, uint32_t mode) {
+  return load_acquire(&r->agentless_program) ? mode & r->agentless_mode : mode;
+}
+
 /* Half a gigabyte, but at most 2 % of a file system. */
 #define RECORDING_KEEP_DEFAULT UINT64_MAX
 
