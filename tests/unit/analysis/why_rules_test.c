@@ -372,6 +372,26 @@ static finding_t with_writer(uint64_t from_ms, uint32_t owner) {
   return found(w);
 }
 
+/* A thread of a busy machine that waits for a CPU after nearly each flush. FLUSHES of its samples
+ * are in one. */
+static finding_t of_busy_machine(uint64_t run_ms, uint64_t flushes) {
+  why_t *w = new_facts();
+  add_thread(w, 7, run_ms, 1300);
+  why_thread(w, 7)->runq_ns = 1860 * MS;
+  for (uint64_t i = 0; i < flushes; i++)
+    add_wait(w, 7, FLUSHES, "fdatasync", 200 * i, 200 * i + 10);
+  return found(w);
+}
+
+static void a_flush_after_each_write_is_told_on_a_busy_machine(void **unused) {
+  (void)unused;
+  finding_t f = of_busy_machine(50, 9);
+  assert_fault(f, WHY_DISK, "save");
+  assert_non_null(strstr(f.what, "90 ms, 64 % of the time in which it did not wait for a CPU"));
+  assert_none(of_busy_machine(50, 7)); /* too few to tell */
+  assert_none(of_busy_machine(90, 9));
+}
+
 static void a_writer_that_readers_starve_is_told(void **unused) {
   (void)unused;
   assert_fault(with_writer(100, 0), WHY_STARVED, "update");
@@ -429,6 +449,7 @@ int main(void) {
       cmocka_unit_test(descriptors_grow_to_their_last_reading),
       cmocka_unit_test(a_heap_that_is_being_freed_is_not_fragmented),
       cmocka_unit_test(a_flush_after_each_write_is_told),
+      cmocka_unit_test(a_flush_after_each_write_is_told_on_a_busy_machine),
       cmocka_unit_test(a_writer_that_readers_starve_is_told),
       cmocka_unit_test(many_threads_that_wake_up_for_nothing_are_told)};
   return cmocka_run_group_tests(tests, NULL, NULL);

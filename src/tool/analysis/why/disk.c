@@ -18,6 +18,7 @@ static bool is_flush(const why_wait_t *wait) { return why_is_any(wait->call, flu
 typedef struct disk_time {
   why_weights_t places;
   const char *call;
+  uint64_t flushes;
   double flush_ns, known_ns, blocked_ns;
 } disk_time_t;
 
@@ -31,6 +32,7 @@ static bool add_disk_waits(why_t *w, const why_thread_t *t, disk_time_t *d) {
     d->known_ns += ns;
     if (!is_flush(wait)) continue;
     d->flush_ns += ns;
+    d->flushes++;
     d->call = wait->call;
     if (!why_weights_add(&d->places, why_stack(w, wait->stack), (uint64_t)ns + 1)) return false;
   }
@@ -43,6 +45,16 @@ static bool is_repeated(const why_thread_t *t) {
   return t->switches >= FLUSHES_LEAST;
 }
 
+/* On a busy machine a thread waits for a CPU after each flush, and a run has fewer flushes than it
+ * would have. WAITED_NS count then for the whole run, unless they are too few to show where. */
+static bool is_worth_it(const why_thread_t *t, const disk_time_t *d, double waited_ns,
+                        double able_ns) {
+  bool are_many = waited_ns >= WHY_DISK_NS;
+  bool would_be_many = (double)d->flushes >= WHY_DISK_SAMPLES &&
+                       waited_ns / able_ns * (double)t->seen_ns >= WHY_DISK_NS;
+  return waited_ns >= WHY_DISK_SHARE * able_ns && (are_many || would_be_many);
+}
+
 static void judge_disk(why_t *w, const why_thread_t *t, findings_list_t *out) {
   disk_time_t d = {0};
   char a[WHY_AMOUNT_MAX], place[WHY_PLACE_MAX], thread[64];
@@ -50,7 +62,8 @@ static void judge_disk(why_t *w, const why_thread_t *t, findings_list_t *out) {
   double waited = good ? d.blocked_ns * d.flush_ns / d.known_ns : 0;
   double able = (double)t->seen_ns - (double)t->runq_ns; /* on a busy machine it waits for a CPU */
   const why_weight_t *hot = good ? why_weights_hot(&d.places, WHY_HOT_SHARE) : NULL;
-  if (hot && waited >= WHY_DISK_NS && waited >= WHY_DISK_SHARE * able && is_repeated(t)) {
+  if (hot && is_worth_it(t, &d, waited, able) && is_repeated(t)) {
+    bool is_busy = (double)t->runq_ns > WHY_QUEUE_SHARE * (double)t->seen_ns;
     double share = waited / able;
     finding_t f = {.kind = WHY_DISK,
                    .score = 30 + 30 * share,
@@ -59,9 +72,10 @@ static void judge_disk(why_t *w, const why_thread_t *t, findings_list_t *out) {
                    .amount = waited / 1e9,
                    .unit = "s",
                    .section = "waits"};
-    WHY_SAY(f.what, "%s waits for the disk for %s, %.0f %% of its time, in %s of %s",
+    WHY_SAY(f.what, "%s waits for the disk for %s, %.0f %% of %s, in %s of %s",
             why_thread_text(w, t->tid, thread, sizeof thread), why_seconds(waited, a), 100 * share,
-            d.call, why_place_of(hot->example, hot->function, place));
+            is_busy ? "the time in which it did not wait for a CPU" : "its time", d.call,
+            why_place_of(hot->example, hot->function, place));
     if (*f.what == 't') *f.what = 'T';
     WHY_SAY(f.advice, "write more before each %s, or call it in another thread", d.call);
     WHY_SAY(f.evidence, "%.0f %% of the thread's waits are in %s; it waited for a CPU for %s",

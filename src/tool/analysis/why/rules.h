@@ -38,6 +38,8 @@
   X(COPY_BYTES, 256e6, "copies of less take less than a tenth of a second")                        \
   X(DISK_SHARE, 0.4, "programs that work wait a few percent of their time for the disk")           \
   X(DISK_NS, 0.1e9, "less is not worth a change")                                                  \
+  X(DISK_SAMPLES, 8, "fewer do not show that most waits are the same")                             \
+  X(QUEUE_SHARE, 0.1, "on a machine with free CPUs, a thread gets one at once")                    \
   X(STARVED_SHARE, 0.5, "a writer waits for the readers that are there, not for half of the run")  \
   X(STARVED_NS, 0.5e9, "readers hold a lock for some milliseconds")                                \
   X(GROUP_RATE, 4000, "wake-ups of all threads at one place that use a good part of a CPU")        \
