@@ -29,7 +29,7 @@ def main():
     commands = json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text())
     failed = count = 0
     for entry in commands:
-        if "sonde_static.dir" not in entry["command"]:
+        if "sonde_lib.dir" not in entry["command"]:
             continue
         done = subprocess.run(for_ios(entry["command"]), capture_output=True, text=True, cwd=entry["directory"])
         count += 1
