@@ -20,6 +20,7 @@ import xml.etree.ElementTree as ElementTree
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build-test" / "results"
 JOBS = str(os.cpu_count() or 2)
+TEST_JOBS = str(int(JOBS) + 1)  # many tests wait
 SAY_SECONDS = 30
 FUZZ_SECONDS = 3
 UNSTEADY_MAX = 3  # of a stage
@@ -172,7 +173,7 @@ class Ctest(Stage):
 
         # The limit on output is lifted so that every skipped case can be counted. tests/tally.py shows what a
         # failed test printed.
-        run(log, "ctest", "--preset", self.preset, "--parallel", JOBS, "--output-junit", junit,
+        run(log, "ctest", "--preset", self.preset, "--parallel", TEST_JOBS, "--output-junit", junit,
             *FULL_OUTPUT, progress=progress)
         self.repeat(failed_in(junit))
         self.add(junit)
@@ -272,7 +273,7 @@ def libraries(pattern):
 STAGES = (
     Ctest("gcc", "test", warnings_are_errors("gcc")),
     Ctest("gcc, ASan and UBSan", "asan", "-DSONDE_QUICK=ON"),
-    Ctest("gcc, TSan", "tsan", label="tsan"),
+    Ctest("gcc, TSan", "tsan", "-DSONDE_QUICK=ON", label="tsan"),
     Ctest("aarch64 under qemu-user", "aarch64", needs=(
         ("a cross compiler", lambda: has("aarch64-linux-gnu-gcc")),
         ("qemu-user", lambda: has("qemu-aarch64") or has("qemu-aarch64-static")),
