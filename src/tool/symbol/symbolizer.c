@@ -7,7 +7,8 @@
  * are cached. This is the fastest way for one address. An index is faster for many addresses;
  * building it takes time proportional to the debug information. The index is built when the direct
  * look-ups, past and announced (symbol_expect), together cost more than building it. So the total
- * time is at most twice that of the better choice.
+ * time is at most twice that of the better choice. Of large debug information the cache keeps what
+ * earlier processes have spent: a series of short reports has an index after some.
  */
 #include "symbol/symbol.h"
 
@@ -30,6 +31,10 @@
 #define DIRECT_UNIT_SHARE   4
 #define DIRECT_SYMBOL_SHARE 64
 #define DIRECT_REST         8192
+/* Opening compressed debug information: its bytes / 10. */
+#define DIRECT_OPEN_SHARE 10
+/* Smaller debug information is indexed and opened in a moment. */
+#define SPENT_DEBUG_MIN (1u << 20)
 
 /* The members of variables are not named in files with more debug information, which takes seconds
  * to read. */
@@ -65,6 +70,7 @@ struct symbol_module {
   bool members_opened;
   /* See DIRECT_UNIT_SHARE. An index is built when direct_cost exceeds index_cost. */
   uint64_t direct_cost, index_cost;
+  uint64_t spent_before; /* of direct_cost, by other processes */
   cached_result_t *results[RESULT_SLOTS];
 };
 
@@ -120,11 +126,28 @@ static void free_results(symbol_module_t *module) {
     }
 }
 
+/* Whether an index of the module is kept for other processes. */
+static bool has_cache(const symbol_module_t *module) {
+  const symbol_options_t *options = &module->owner->options;
+  return !options->no_index && !options->no_lines && !module->source.bytes;
+}
+
+static bool keeps_spent(const symbol_module_t *module) {
+  return has_cache(module) && module->sources.debug_size >= SPENT_DEBUG_MIN;
+}
+
+static void keep_spent(const symbol_module_t *module) {
+  if (module->state == SYMBOL_NAMED && !module->index && module->index_cost != UINT64_MAX &&
+      module->direct_cost > module->spent_before && keeps_spent(module))
+    index_cache_spend(module->key, module->direct_cost - module->spent_before);
+}
+
 void symbolizer_free(symbolizer_t *symbolizer) {
   if (!symbolizer) return;
   while (symbolizer->modules) {
     symbol_module_t *module = symbolizer->modules;
     symbolizer->modules = module->next;
+    if (module->opened) keep_spent(module);
     free_results(module);
     debug_info_close(module->info);
     members_close(module->members);
@@ -201,6 +224,8 @@ static void open_sources(symbol_module_t *module) {
   module->index_cost = module->sources.debug_size + (1 << 20);
   if (!options->no_index && !module->source.bytes)
     module->index = index_cache_open(module->key, module->sources.fingerprint);
+  if (!module->index && keeps_spent(module))
+    module->direct_cost = module->spent_before = index_cache_spent(module->key);
 }
 
 static inline bool open_module(symbol_module_t *module) {
@@ -216,9 +241,9 @@ static void build_index(symbol_module_t *module) {
   uint8_t *bytes = gather_module(&module->sources, !options->no_lines, options->progress,
                                  module->path ? module->path : module->key, &size);
   module->index_cost = UINT64_MAX; /* tried only once */
+  if (keeps_spent(module)) index_cache_forget_spent(module->key);
   if (!bytes) return;
-  if (!options->no_index && !options->no_lines && !module->source.bytes)
-    index_cache_store(module->key, bytes, size);
+  if (has_cache(module)) index_cache_store(module->key, bytes, size);
   module->index = index_from_bytes(bytes, size, true);
   if (!module->index) free(bytes);
 }
@@ -232,8 +257,11 @@ static void drop_bad_index(symbol_module_t *module) {
 }
 
 static debug_info_t *module_info(symbol_module_t *module) {
-  if (!module->info_opened && !module->owner->options.no_lines)
+  if (!module->info_opened && !module->owner->options.no_lines) {
     module->info = gather_open_debug(&module->sources);
+    if (module->sources.is_compressed)
+      module->direct_cost += module->sources.debug_size / DIRECT_OPEN_SHARE;
+  }
   module->info_opened = true;
   return module->info;
 }

@@ -380,6 +380,23 @@ static void keeps_and_evicts(void **unused) {
   unmake(&made);
 }
 
+static void keeps_what_was_spent(void **unused) {
+  (void)unused;
+  assert_int_equal(index_cache_spent("ff"), 0);
+  index_cache_spend("ff", 5);
+  index_cache_spend("ff", 7);
+  index_cache_spend("gg", UINT64_MAX - 1);
+  index_cache_spend("gg", 2); /* no overflow */
+  assert_int_equal(index_cache_spent("ff"), 12);
+  assert_int_equal(index_cache_spent("gg"), UINT64_MAX - 1);
+  index_cache_forget_spent("ff");
+  assert_int_equal(index_cache_spent("ff"), 0);
+  index_cache_shrink(1); /* removes indexes alone */
+  assert_int_equal(index_cache_spent("gg"), UINT64_MAX - 1);
+  index_cache_shrink(0);
+  assert_int_equal(index_cache_spent("gg"), 0);
+}
+
 static void damaged_files_are_removed(void **unused) {
   (void)unused;
   made_t made;
@@ -478,6 +495,7 @@ int main(void) {
       cmocka_unit_test(damage_is_detected),
       cmocka_unit_test(symbols_of_unknown_size),
       cmocka_unit_test(keeps_and_evicts),
+      cmocka_unit_test(keeps_what_was_spent),
       cmocka_unit_test(damaged_files_are_removed),
       cmocka_unit_test(processes_share_the_folder),
       cmocka_unit_test(keeps_temporary_files_of_others),

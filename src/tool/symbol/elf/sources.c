@@ -150,6 +150,12 @@ static uint64_t debug_info_size(Elf *elf) {
   return 0;
 }
 
+static bool is_compressed(Elf *elf) {
+  GElf_Shdr header;
+  if (section_named(elf, ".debug_info", &header)) return header.sh_flags & SHF_COMPRESSED;
+  return section_named(elf, ".zdebug_info", &header) != NULL;
+}
+
 static uint64_t symbols_size(Elf *elf) {
   uint64_t size = 0;
   Elf_Scn *section = NULL;
@@ -337,6 +343,7 @@ static void read_debug(sources_t *sources) {
   sources_t other = {0};
   if (!sources->debug.elf) return;
   sources->debug_size = debug_info_size(sources->debug.elf);
+  sources->is_compressed = is_compressed(sources->debug.elf);
   sources->symbols_size += symbols_size(sources->debug.elf);
   read_segments(&other, sources->debug.elf);
   if (!sources->image.elf) {
@@ -505,6 +512,7 @@ symbol_reason_t sources_open(sources_t *sources, const symbol_source_t *source,
     }
     read_segments(sources, sources->image.elf);
     sources->debug_size = debug_info_size(sources->image.elf);
+    sources->is_compressed = is_compressed(sources->image.elf);
     sources->image_has_debug = sources->debug_size > 0;
     sources->symbols_size = symbols_size(sources->image.elf);
     open_mini(sources);

@@ -29,6 +29,7 @@ typedef struct sources {
   uint64_t code_low, code_high;
   uint64_t fingerprint;
   uint64_t debug_size;   /* bytes of .debug_info in the file: estimates the cost of reading it */
+  bool is_compressed;    /* the debug information: opening it takes time, too */
   uint64_t symbols_size; /* bytes of the symbol tables */
 } sources_t;
 

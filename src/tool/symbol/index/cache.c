@@ -15,13 +15,17 @@
 
 #include "base/array.h"
 
-#define SUFFIX      ".index"
-#define SUFFIX_TEMP ".new"
+#define SUFFIX       ".index"
+#define SUFFIX_TEMP  ".new"
+#define SUFFIX_SPENT ".spent"
 /* The time of use is updated at most this often. */
 #define USED_EVERY_S 600
 
 /* A temporary file this old has no writer. */
 #define ABANDONED_S 3600
+
+/* Who spent something this long ago may not come again. */
+#define SPENT_S ((time_t)30 * 24 * 3600)
 
 #define TEMPORARY_NAME  192
 #define TEMPORARIES_MAX 100
@@ -126,6 +130,37 @@ void index_cache_remove(const char *key) {
   if (index_cache_path(key, path)) unlink(path);
 }
 
+/* ---- what was spent without an index --------------------------------------------------------- */
+
+uint64_t index_cache_spent(const char *key) {
+  char path[INDEX_CACHE_PATH_MAX];
+  uint64_t spent = 0;
+  int fd = path_of(key, SUFFIX_SPENT, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd < 0) return 0;
+  if (pread(fd, &spent, sizeof spent, 0) != sizeof spent) spent = 0;
+  close(fd);
+  return spent;
+}
+
+void index_cache_spend(const char *key, uint64_t cost) {
+  char name[TEMPORARY_NAME];
+  int folder = open_folder(true);
+  if (folder < 0) return;
+  snprintf(name, sizeof name, "%s" SUFFIX_SPENT, key);
+  uint64_t spent = index_cache_spent(key), sum = spent > UINT64_MAX - cost ? spent : spent + cost;
+  int fd = openat(folder, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd >= 0) {
+    if (pwrite(fd, &sum, sizeof sum, 0) != sizeof sum) unlinkat(folder, name, 0);
+    close(fd);
+  }
+  close(folder);
+}
+
+void index_cache_forget_spent(const char *key) {
+  char path[INDEX_CACHE_PATH_MAX];
+  if (path_of(key, SUFFIX_SPENT, path)) unlink(path);
+}
+
 /* ---- all entries -------------------------------------------------------------------------- */
 
 static int compare_use(const void *left, const void *right) {
@@ -148,6 +183,10 @@ static bool read_entry(int folder, const char *name, index_cache_entry_t *entry)
     return false;
   if (ends_with(name, SUFFIX_TEMP, &length)) {
     if (time(NULL) - status.st_mtime > ABANDONED_S) unlinkat(folder, name, 0);
+    return false;
+  }
+  if (ends_with(name, SUFFIX_SPENT, &length)) {
+    if (time(NULL) - status.st_mtime > SPENT_S) unlinkat(folder, name, 0);
     return false;
   }
   if (!ends_with(name, SUFFIX, &length) || length >= sizeof entry->key) return false;
@@ -178,6 +217,17 @@ long index_cache_list(index_cache_entry_t **entries) {
   return (long)count;
 }
 
+static void forget_all_spent(void) {
+  int fd = open_folder(false);
+  DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+  struct dirent *file;
+  size_t length;
+  if (!folder && fd >= 0) close(fd);
+  while (folder && (file = readdir(folder)))
+    if (ends_with(file->d_name, SUFFIX_SPENT, &length)) unlinkat(fd, file->d_name, 0);
+  if (folder) closedir(folder);
+}
+
 long index_cache_shrink(uint64_t limit_bytes) {
   index_cache_entry_t *entries;
   long count = index_cache_list(&entries), removed = 0;
@@ -190,6 +240,7 @@ long index_cache_shrink(uint64_t limit_bytes) {
     removed++;
   }
   free(entries);
+  if (!limit_bytes) forget_all_spent();
   return removed;
 }
 

@@ -7,6 +7,9 @@
  * written again; a removed file stays readable for processes that mapped it. The modification time
  * of a file is the time of its last use. When a new file exceeds the limit of the cache, the least
  * recently used files are removed.
+ *
+ * KEY.spent is a number of 8 bytes: what processes have spent on a module without its index. It is
+ * written in place. An update may be lost; then the index is built later.
  */
 #ifndef SONDE_SYMBOL_INDEX_CACHE_H
 #define SONDE_SYMBOL_INDEX_CACHE_H
@@ -36,6 +39,12 @@ index_t *index_cache_open(const char *key, uint64_t fingerprint);
 void index_cache_store(const char *key, const uint8_t *bytes, size_t size);
 void index_cache_remove(const char *key);
 
+/* What processes have spent on the module of KEY since its last index was built; 0: nothing known.
+ * Its unit is the caller's. Failures are ignored. */
+uint64_t index_cache_spent(const char *key);
+void index_cache_spend(const char *key, uint64_t cost);
+void index_cache_forget_spent(const char *key);
+
 typedef struct index_cache_entry {
   char key[2 * INDEX_KEY_MAX + 1];
   uint64_t size_bytes;
@@ -46,8 +55,8 @@ typedef struct index_cache_entry {
  * when the folder does not exist, -1 when it cannot be read. */
 long index_cache_list(index_cache_entry_t **entries);
 
-/* Removes entries, least recently used first, until the total is at most LIMIT bytes. Returns the
- * number of removed entries. */
+/* Removes entries, least recently used first, until the total is at most LIMIT bytes; with LIMIT 0
+ * also what was spent. Returns the number of removed entries. */
 long index_cache_shrink(uint64_t limit_bytes);
 
 uint64_t index_cache_limit(void);
