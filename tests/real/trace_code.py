@@ -48,9 +48,14 @@ def build(kind, source, *options, link=()):
     return out
 
 
-def shadow_paths(program, path):
+@functools.lru_cache(maxsize=None)
+def _names(program):
     listed = output_of("nm", program)
-    names = {int(m[1], 16): m[2] for m in re.finditer(r"^([0-9a-f]+) [tTwW] (\S+)$", listed, re.M)}
+    return {int(m[1], 16): m[2] for m in re.finditer(r"^([0-9a-f]+) [tTwW] (\S+)$", listed, re.M)}
+
+
+def shadow_paths(program, path):
+    names = _names(program)
     stacks, counts = collections.defaultdict(list), collections.Counter()
     for line in open(path):
         tid, depth, offset = line.split()

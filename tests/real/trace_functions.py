@@ -27,15 +27,17 @@ if platform.machine() != "x86_64":
     skip("the counter of breakpoints is for x86_64")
 
 os.environ.update(PYTHONHASHSEED="0", PERL_HASH_SEED="0", PERL_PERTURB_KEYS="0")
-LINES = "".join(f"{n} {n * 7919 % 1000} text {n % 13}\n" for n in range(500))
-SQL = ("create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<150) "
+# Every call stops at a breakpoint, which takes longest.
+LINE_COUNT, ROWS, TURNS = (500, 150, 40) if os.environ.get("SOAK") else (150, 50, 12)
+LINES = "".join(f"{n} {n * 7919 % 1000} text {n % 13}\n" for n in range(LINE_COUNT))
+SQL = (f"create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<{ROWS}) "
        "insert into t select x, x*x from c; select sum(a), max(b) from t; select count(*) from t where b%3=1;")
 # What to run; the image whose functions are counted: "" is the program. LINES is a file of lines.
 PROGRAMS = {
     "gzip": (["gzip", "-c", "LINES"], ""),
     "sed": (["sed", "-n", "s/7/x/gp", "LINES"], ""),
     "sort": (["sort", "-n", "-k2", "--parallel=1", "LINES"], ""),
-    "bash": (["bash", "-c", "f() { echo $(($1 * 2)); }; x=1; while [ $x -lt 40 ]; do f $x; x=$((x+1)); done"], ""),
+    "bash": (["bash", "-c", "f() { echo $(($1 * 2)); }; x=1; while [ $x -lt %d ]; do f $x; x=$((x+1)); done" % TURNS], ""),
     "sqlite": (["sqlite3", ":memory:", SQL], "libsqlite3.so"),
     "xz": (["xz", "-0", "-c", "LINES"], "liblzma.so"),
 }

@@ -3,6 +3,7 @@
 """Filters while recording (sonde record --trace-least, --trace-depth; sonde_trace_filter): a recording with
 limits has the calls that a complete one has within these limits, however they are traced and end."""
 import collections
+import functools
 import glob
 import platform
 import re
@@ -19,7 +20,7 @@ SHAPES = ["fib", "qsort", "alloca", "tail", "signal", "altstack", "threads", "lo
           "longjmp_handler", "exit"]
 SHAPES_CC = ["throw", "virtual"]
 MOST = ["fib", "tail", "threads", "longjmp"]  # of the ways after the first one
-LONG_CALLS, LONG_NS = 60000, 20000  # of limits.c
+LONG_CALLS, LONG_NS = 20000, 20000  # of limits.c
 WAYS = {  # options of the compiler, --trace
     "hooks": ("gcc", ["-finstrument-functions"], "--trace"),
     "entries": ("gcc", ["-fpatchable-function-entry=5"], "--trace"),
@@ -28,6 +29,7 @@ WAYS = {  # options of the compiler, --trace
 }
 
 
+@functools.lru_cache(maxsize=None)
 def _build(source, compiler, *options):
     return compile_c(trace_source(source), "-O1", "-g", "-w", "-pthread", *options, compiler=compiler)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LONG_CALLS  60000
+#define LONG_CALLS  20000
 #define LONG_NS     20000
 #define QUICK_CALLS 3
 

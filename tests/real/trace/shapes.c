@@ -200,7 +200,7 @@ static void shape_fork(void) {
   sink = sub(sink, 1);
 }
 
-/* a thousand functions */
+/* three hundred functions */
 #define F1(n)                                                                                      \
   KEEP static long f##n(long x) { return x + n + sink % 2; }
 #define F10(n)                                                                                     \
@@ -211,16 +211,13 @@ static void shape_fork(void) {
 F100(1)
 F100(2)
 F100(3)
-F100(4)
-F100(5)
-F100(6)
 #define C1(n) x = f##n(x);
 #define C10(n)                                                                                     \
   C1(n##0) C1(n##1) C1(n##2) C1(n##3) C1(n##4) C1(n##5) C1(n##6) C1(n##7) C1(n##8) C1(n##9)
 #define C100(n)                                                                                    \
   C10(n##0)                                                                                        \
   C10(n##1) C10(n##2) C10(n##3) C10(n##4) C10(n##5) C10(n##6) C10(n##7) C10(n##8) C10(n##9)
-KEEP static long all_of_them(long x) { C100(1) C100(2) C100(3) C100(4) C100(5) C100(6) return x; }
+KEEP static long all_of_them(long x) { C100(1) C100(2) C100(3) return x; }
 static void shape_many(void) {
   for (int i = 0; i < 3; i++)
     sink = all_of_them(i);
