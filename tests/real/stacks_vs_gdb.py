@@ -11,7 +11,7 @@ apart: gdb goes on there by guessing.
 With --zero-touch sonde may not read the registers that it needs, and recovers the frame register by
 proof or says that it cannot: then frames may be missing, and none may be wrong.
 
-usage: stacks_vs_gdb.py [--zero-touch] [PROGRAM…]     SONDE_SNAPSHOTS (3), SONDE_SEED
+usage: stacks_vs_gdb.py [--zero-touch] [PROGRAM…]     SONDE_SNAPSHOTS (2), SONDE_SEED
 Without programs, all that are installed."""
 import json
 import os
@@ -26,7 +26,7 @@ from collections import Counter
 from gdb import programs
 from helpers import SEED, run_cases, skip, source_file, states_of, try_sonde
 
-SNAPSHOTS = int(os.environ.get("SONDE_SNAPSHOTS", "3"))
+SNAPSHOTS = int(os.environ.get("SONDE_SNAPSHOTS", "2"))
 WANTED_SAME, WANTED_COMPLETE = 99.5, 99.5
 WANTED_DIFFERENT = 20  # stacks, of 50 snapshots or more
 

@@ -224,7 +224,7 @@ class Git(Program):
         run = dict(cwd=self.path, stdout=NULL, stderr=NULL, check=True)
         subprocess.run(["git", "init", "-q", "."], **run)
         rng, stream = random.Random(1), []
-        for i in range(3000):
+        for i in range(600):
             text = "\n".join(str(rng.random()) for _ in range(200))
             stream.append(f"commit refs/heads/m\nmark :{i + 1}\ncommitter a <a@b> {i + 1} +0000\n"
                           f"data 1\nx\n" + (f"from :{i}\n" if i else "") +
@@ -274,7 +274,7 @@ work();"""
 
 class Java(Program):
     name = "java"
-    settle = 3.0
+    settle = 1.5
     SOURCE = """
 import java.util.*; import java.util.zip.*;
 public class Work { public static void main(String[] a) throws Exception {
