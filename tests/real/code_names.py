@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Names of generated code in recordings: of a program that makes code itself, so that what ran at which time is known,
 and of node and Java."""
+import functools
 import os
 import pathlib
 import re
@@ -11,8 +12,8 @@ from helpers import SONDE, compile_c, fresh, needs, needs_agent, record, report,
 
 needs_agent()
 
-# The program puts codes at one address, one after the other, and runs each for 0.7 s of CPU time. It writes their names to
-# a perf map, or with their times to a jitdump file. It prints the CPU time of each code.
+# The program puts codes at one address, one after the other, and runs each for MILLISECONDS (from the environment, or 700)
+# of CPU time. It writes their names to a perf map, or with their times to a jitdump file. It prints the CPU time of each code.
 MAKER = r"""
 #include <stdint.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ int main(int argc, char **argv) {
   /* mov ecx, 30000000; 1: dec ecx; jnz 1b; ret */
   static const unsigned char code[16] = {0xb9, 0x80, 0xc3, 0xc9, 0x01, 0xff, 0xc9, 0x75, 0xfc, 0xc3};
   int is_dump = argc > 1 && !strcmp(argv[1], "dump"); char path[64];
+  const char *text = getenv("MILLISECONDS"); uint64_t long_ns = (text ? strtoul(text, NULL, 10) : 700) * 1000000;
   unsigned char *made = mmap(0, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (!is_dump && argc > 1 && !strcmp(argv[1], "map")) snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
   else if (is_dump) snprintf(path, sizeof path, "/tmp/jit-%d.dump", getpid());
@@ -47,12 +49,13 @@ int main(int argc, char **argv) {
     if (is_dump) dump(out, (uint64_t)made, (uint64_t)i, argv[i]);
     else { fprintf(out, "%lx 10 %s\n", (long)made, argv[i]); fflush(out); }
     uint64_t start = used();
-    while (used() - start < 700000000) ((void (*)(void))made)();
+    while (used() - start < long_ns) ((void (*)(void))made)();
     printf("%s %lu\n", argv[i], (unsigned long)(used() - start)); }
   return 0; }
 """
 
 
+@functools.lru_cache(maxsize=None)
 def maker():
     if os.uname().machine != "x86_64":
         skip("the code that is made is x86_64's")
@@ -72,10 +75,10 @@ def seconds_of(path):
     return out
 
 
-def run_maker(*words):
+def run_maker(*words, milliseconds=700):
     path = fresh()
     done = subprocess.run([SONDE, "record", "--sample=500", "-o", path, "--", maker(), *words], check=True, text=True,
-                          capture_output=True)
+                          capture_output=True, env=dict(os.environ, MILLISECONDS=str(milliseconds)))
     for name in ("perf-{}.map", "jit-{}.dump"):
         pathlib.Path("/tmp", name.format(report(path, "--json")["pid"])).unlink(missing_ok=True)
     return path, done
@@ -83,7 +86,7 @@ def run_maker(*words):
 
 def one_code():
     """The file is gone when the report is made."""
-    path, _ = run_maker("map", "made_alone")
+    path, _ = run_maker("map", "made_alone", milliseconds=300)
     found = seconds_of(path)
     assert found.get("made_alone", 0) > 0.9 * sum(found.values()), found
     assert "made_alone" in sonde("report", path, "sample").split("by innermost")[0], "it is not the program's own function"
@@ -92,7 +95,7 @@ def one_code():
 
 def reused_by_time():
     """Three codes at one address: what the jitdump file says of their times divides the samples."""
-    path, done = run_maker("dump", "first", "second", "third")
+    path, done = run_maker("dump", "first", "second", "third", milliseconds=300)
     ran = {line.split()[0]: int(line.split()[1]) for line in done.stdout.splitlines()}
     found = seconds_of(path)
     total, whole = sum(found.values()), sum(ran.values())
@@ -119,7 +122,7 @@ def refused(make, *words):
     shell = write('p=/tmp/perf-$$.map; ' + make + f'; exec {program} none made_x', ".sh")
     path = fresh()
     done = subprocess.run([SONDE, "record", "--sample", "-o", path, "--", "sh", shell], check=True, text=True,
-                          capture_output=True)
+                          capture_output=True, env=dict(os.environ, MILLISECONDS="100"))
     pid = report(path, "--json")["pid"]
     pathlib.Path(f"/tmp/perf-{pid}.map").unlink(missing_ok=True)
     for word in words:
@@ -141,7 +144,8 @@ def damaged_lines():
     """What is no line of a map is skipped, and the rest used."""
     noise = r"printf 'nonsense\n1 2\nffffffffffffffff 20 wraps\n\000\377 1 2\n' >>/tmp/perf-$$.map"
     path = fresh()
-    record(["sh", write(f"{noise}; exec {maker()} map made_whole", ".sh")], "--sample", path=path)
+    record(["sh", write(f"{noise}; exec {maker()} map made_whole", ".sh")], "--sample", path=path,
+           env=dict(os.environ, MILLISECONDS="200"))
     pathlib.Path(f"/tmp/perf-{report(path, '--json')['pid']}.map").unlink()
     assert "made_whole" in sonde("report", path, "sample")
     return "damaged lines are skipped"
@@ -150,7 +154,7 @@ def damaged_lines():
 FIB = """
 function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 function busy(ms) { let x = 0; while (process.cpuUsage().user < ms * 1000) x += fib(18); return x; }
-console.log(busy(1500) > 0);
+console.log(busy(600) > 0);
 """
 
 

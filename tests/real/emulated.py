@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Programs under valgrind, gdb, strace and qemu's user mode do under sonde record what they do without:
 the same output, the same messages and the same status; and what is not recorded is said."""
+import functools
 import glob
 import os
 import re
@@ -25,7 +26,7 @@ int main(int argc, char **argv) {
 }
 """
 PROGRAMS = {"perl": ["perl", "-e", "print join(',', map { $_ * 2 } 1 .. 50); exit 4"],
-            "python3": ["/usr/bin/python3", "-c", "print(sorted({3: 1, 2: 5})); raise SystemExit(5)"],
+            "python3": ["/usr/bin/python3", "-IS", "-c", "print(sorted({3: 1, 2: 5})); raise SystemExit(5)"],
             "sqlite3": ["sqlite3", "-bail", ":memory:", "create table t(a); insert into t values(7);"
                         "select a * 6 from t; select nothing from t;"]}
 TOOLS = {"perl": "callgrind", "python3": "none", "sqlite3": "memcheck"}
@@ -42,6 +43,12 @@ def _run(command):
     return done.returncode, done.stdout, done.stderr.splitlines()
 
 
+@functools.lru_cache(maxsize=None)
+def _alone(*command):
+    """The command without recording; each is run once."""
+    return _run(command)
+
+
 def _plain(lines):
     """Without numbers, which tell of processes, addresses and time."""
     return [re.sub(r"0x[0-9a-f]+|\d+", "N", line) for line in lines]
@@ -54,7 +61,7 @@ def _own(lines):
 def _same(command, *options, before=()):
     """Runs COMMAND without and with recording; returns the recording's path and what is said."""
     path = fresh()
-    status, out, errors = _run([*before, *command])
+    status, out, errors = _alone(*before, *command)
     again = _run([*before, SONDE, "record", *options, "-o", path, "--", *command])
     said = _own(again[2])
     others = [line for line in again[2] if line not in said]

@@ -33,7 +33,6 @@ def build_programs(folder):
 #include <cstdio>
 #include <functional>
 #include <map>
-#include <regex>
 #include <string>
 #include <vector>
 namespace { struct Item { std::string text; int n; bool operator<(const Item &o) const { return text < o.text; } }; }
@@ -48,8 +47,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < argc * 100; i++) items.push_back({std::to_string(i * 7919 % 1000), i});
   std::sort(items.begin(), items.end());
   for (const auto &item : items) by_text[item.text] = item;
-  std::regex even("[0-9]*[02468]");
-  return std::printf("%d\\n", count(items, [&](const Item &i) { return std::regex_match(i.text, even); })) < 0;
+  std::string odd = "13579";
+  return std::printf("%d\\n", count(items, [&](const Item &i) { return odd.find(i.text.back()) == odd.npos; })) < 0;
 }
 """)
     for compiler, options in (("g++", ["-O2", "-gdwarf-5"]), ("clang++", ["-O2", "-gdwarf-4"])):

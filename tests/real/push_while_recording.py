@@ -17,13 +17,13 @@ from shared.receiver import Receiver, environment
 needs_agent()
 
 # It works until a file exists, and keeps blocks; its last words are the work of a second function.
-WORK = """import os, sys
+WORK = """import os, sys, time
 kept = []
 def early():
   kept.append(bytearray(200000)); return [str(i) for i in range(20000)]
 def late():
   kept.pop(); return [str(i) for i in range(20000)]
-while not os.path.exists(sys.argv[1]) or len(kept) < 10: early()
+while not os.path.exists(sys.argv[1]) or len(kept) < 10: early(), time.sleep(0.008)
 for i in range(10): late()
 """
 
@@ -155,7 +155,10 @@ int main(int argc, char **argv) {
   h->version = 2; h->payload_size = size; h->published_at_ns = 1; h->payload = payload;
   __atomic_thread_fence(__ATOMIC_SEQ_CST);
   memcpy(h->signature, "OTEL_CTX", 8);
-  while (access(argv[1], F_OK)) {}
+  while (access(argv[1], F_OK)) {
+    for (volatile int i = 0; i < 200000; i++) {}
+    usleep(1000);
+  }
   return 0;
 }
 """

@@ -20,7 +20,7 @@ from helpers import (
     start_record, states_of, try_sonde, until, write)
 
 needs_agent()
-KILLS = int(os.environ.get("SONDE_KILLS", "12"))
+KILLS = int(os.environ.get("SONDE_KILLS", "6"))
 
 
 def record_blocks(command, **how):
@@ -71,6 +71,7 @@ def other_allocators_and_libcs_are_exact():
                 "  for (int i = 0; i < 5000; i++) v.push_back(std::string(100 + i % 50, 'x'));\n"
                 "  for (int i = 0; i < 70; i++) free(calloc(3, 40));\n"
                 "  void *p; if (posix_memalign(&p, 64, 500)) return 1; free(p); }\n")
+    compiled = compile_c(source, "-O0", "-c", compiler="c++", out=source + ".o")
     for library in ("", "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4",
                     "libmimalloc.so.2"):
         libraries = glob.glob("/usr/lib/*/" + library) if library else []
@@ -78,7 +79,7 @@ def other_allocators_and_libcs_are_exact():
             skip_part(library, "it is not installed")
             continue
         program = os.path.join(WORK, "own")
-        compile_c(source, "-O0", "-Wl,--no-as-needed", *libraries[:1], compiler="c++", out=program)
+        compile_c(compiled, "-Wl,--no-as-needed", *libraries[:1], compiler="c++", out=program)
         linked = output_of("ldd", program)
         assert library in linked, linked
         path, done = record_blocks([program])
@@ -407,10 +408,10 @@ def arguments_do_not_drive_the_terminal():
 
 def forks_and_daemons_go_their_way():
     code = ("import os\nx=[str(i)*9 for i in range(9999)]\n"
-            "if os.fork()==0:\n y=[str(i)*9 for i in range(99999)]; print(len(y), flush=True); os._exit(0)\n"
+            "if os.fork()==0:\n y=[str(i)*9 for i in range(19999)]; print(len(y), flush=True); os._exit(0)\n"
             "os.wait()\nprint('end')")
     path, done = record_blocks(["python3", "-c", code], env=dict(os.environ, PYTHONMALLOC="malloc"))
-    assert done.stdout == b"99999\nend\n", done
+    assert done.stdout == b"19999\nend\n", done
     nothing_missing(blocks_of(path))
     marker = fresh(".txt")
     code = ("import os,time\nif os.fork(): os._exit(0)\nos.setsid()\n"
@@ -466,7 +467,7 @@ def options_that_need_another_one_are_refused_alone():
 
 def closed_descriptors_change_nothing():
     code = ("import os\nfor _ in range(3):\n os.closerange(3, 4096)\n"
-            " x=[str(i)*20 for i in range(60000)]\n f=os.open('/dev/null',0)\n print(f, len(x), flush=True)")
+            " x=[str(i)*20 for i in range(20000)]\n f=os.open('/dev/null',0)\n print(f, len(x), flush=True)")
     env = dict(os.environ, PYTHONMALLOC="malloc")
     plain = subprocess.run(["/usr/bin/python3", "-c", code], capture_output=True, env=env).stdout
     for mode in "malloc", "live", "all":
@@ -478,20 +479,20 @@ def closed_descriptors_change_nothing():
 
 
 def limits_stop_the_recording_and_not_the_program():
-    code = "import sys; x=[bytes(i%99) for i in range(200000)]; print(len(x))"
+    code = "import sys; x=[bytes(i%99) for i in range(100000)]; print(len(x))"
     env = dict(os.environ, PYTHONMALLOC="malloc")
 
     # The limit is set inside: the recorder itself keeps what is left in the scratch.
     inner = ["sh", "-c", f"ulimit -f 100; exec python3 -c '{code}'"]
     path, done = record_blocks(inner, env=env)
-    assert done.returncode == 0 and done.stdout == b"200000\n", done
+    assert done.returncode == 0 and done.stdout == b"100000\n", done
     missing = blocks_of(path)["missing"]
     # The recorder has no such limit. If it was the last to write, the program's gap is over: nothing has stopped.
     assert "RLIMIT_FSIZE" in missing.get("stopped", missing.get("gap_reason")) and not missing["skipped_bytes"], missing
     assert (b"stopped" if "stopped" in missing else b"RLIMIT_FSIZE") in done.stderr, done.stderr
     for limit in "1K", "32K", "200K":  # too small for the definitions of stacks: it stops
         path, done = record(["python3", "-c", code], "--malloc", "--limit", limit, env=env)
-        assert done.returncode == 0 and done.stdout == b"200000\n", done
+        assert done.returncode == 0 and done.stdout == b"100000\n", done
         missing = blocks_of(path)["missing"]
         assert not missing["skipped_bytes"] and not missing["damaged_chunks"], (limit, missing)
     cut = pathlib.Path(fresh())
@@ -509,7 +510,7 @@ def limits_stop_the_recording_and_not_the_program():
         nothing_missing(blocks_of(path))
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE,(8,8)); " + code
     path, done = record_blocks(["python3", "-c", code], env=env)
-    assert done.returncode == 0 and done.stdout == b"200000\n", done
+    assert done.returncode == 0 and done.stdout == b"100000\n", done
     nothing_missing(blocks_of(path))
 
 

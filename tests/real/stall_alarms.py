@@ -18,6 +18,7 @@ draw = random.Random(SEED)
 CALM = build("calm")
 THRESHOLD = 250
 SPINNERS = int(os.environ.get("SONDE_SPINNERS", "10"))
+OVERLOADED = 1.5 if SPINNERS == 10 else 2.5  # seconds; longer in the soak
 results = []
 
 
@@ -103,7 +104,7 @@ def freeze(_, program):
 def overload(_, program):
     os.setpriority(os.PRIO_PROCESS, program, 5)
     spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(SPINNERS)]
-    time.sleep(2.5)
+    time.sleep(OVERLOADED)
     for spinner in spinners:
         kill(spinner)
 
@@ -123,7 +124,7 @@ def no_false_alarms():
         watch("turns, the clock jumps by a day", "turns", 1.5, within=another_day)
     else:
         skip_part("turns, the clock jumps by a day", "no time namespace can be made")
-    watch("turns, ten times overloaded", "turns", 3.5, overload)
+    watch("turns, ten times overloaded", "turns", OVERLOADED + 1, overload)
     for kind, seconds in (("phases", 2.5), ("dialog", 2.5), ("sleeps", 1.6), ("batch", 1.2),
                           ("children", 2.2)):
         watch(kind, kind, seconds)

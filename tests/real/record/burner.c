@@ -22,8 +22,8 @@ static void burn(double seconds) {
     }
 }
 
-void three_parts(void) { burn(0.75); }
-void one_part(void) { burn(0.25); }
+void three_parts(void) { burn(0.45); }
+void one_part(void) { burn(0.15); }
 
 static void *other(void *unused) {
   one_part();
