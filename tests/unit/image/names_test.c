@@ -28,7 +28,7 @@
 
 typedef struct listed {
   unsigned long address, size;
-  char name[400];
+  char *name;
 } listed_t;
 
 typedef struct listing {
@@ -58,13 +58,17 @@ static int parse_line(char *line, listed_t *out) {
     return 0;
   if (strstr(field[6], "*UND*") || strstr(field[6], "*ABS*") || field[0][0] == '$') return 0;
   *out = (listed_t){.address = strtoul(field[1], NULL, 16), .size = strtoul(field[4], NULL, 16)};
-  sscanf(field[0], "%399s", out->name);
-  out->name[strcspn(out->name, "@")] = 0;
-  return out->name[0] != 0;
+  char name[400] = "";
+  sscanf(field[0], "%399s", name);
+  name[strcspn(name, "@")] = 0;
+  if (!name[0]) return 0;
+  out->name = strdup(name);
+  return 1;
 }
 
 static listing_t list_by_nm(const char *path) {
   listing_t listing = {0};
+  int capacity = 0;
   static const char *const tables[] = {"", "-D"};
   for (int t = 0; t < 2; t++) {
     char command[1200], line[4096];
@@ -72,14 +76,22 @@ static listing_t list_by_nm(const char *path) {
     FILE *f = popen(command, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f)) {
-      listing.symbols =
-          realloc(listing.symbols, (size_t)(listing.count + 1) * sizeof *listing.symbols);
+      if (listing.count == capacity) { /* AddressSanitizer copies in every realloc */
+        capacity = capacity ? 2 * capacity : 1024;
+        listing.symbols = realloc(listing.symbols, (size_t)capacity * sizeof *listing.symbols);
+      }
       listing.count += parse_line(line, &listing.symbols[listing.count]);
     }
     pclose(f);
   }
   qsort(listing.symbols, (size_t)listing.count, sizeof *listing.symbols, by_address);
   return listing;
+}
+
+static void free_listing(listing_t listing) {
+  for (int i = 0; i < listing.count; i++)
+    free(listing.symbols[i].name);
+  free(listing.symbols);
 }
 
 /* The start of the symbol that names ADDRESS; 0 when none does. */
@@ -146,7 +158,7 @@ static void compare_image(uintptr_t inside, const char *what) {
     named++;
   }
   print_message("%s: %d symbols, %d of %d addresses named\n", what, listing.count, named, count);
-  free(listing.symbols);
+  free_listing(listing);
 }
 
 static void test_equals_nm(void **state) {
