@@ -16,12 +16,24 @@
 
 #include "base/message.h"
 
-static bool is_unprepared(const void *file, size_t size) {
+/* True if one of the names has its first underscore at AT. */
+static bool is_name_at(const char *file, size_t size, size_t at) {
   static const char *const names[] = {"__cyg_profile_func_enter", "__patchable_function_entries",
                                       "xray_instr_map", "sonde_trace_"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    size_t length = strlen(names[i]), before = strcspn(names[i], "_");
+    if (at >= before && length <= size - (at - before) &&
+        !memcmp(file + at - before, names[i], length))
+      return true;
+  }
+  return false;
+}
+
+/* The file may be large, so it is read once for all names. */
+static bool is_unprepared(const char *file, size_t size) {
   if (size < sizeof(Elf64_Ehdr) || memcmp(file, ELFMAG, SELFMAG) != 0) return false;
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (memmem(file, size, names[i], strlen(names[i]))) return false;
+  for (const char *at = file; (at = memchr(at, '_', size - (size_t)(at - file))); at++)
+    if (is_name_at(file, size, (size_t)(at - file))) return false;
   return true;
 }
 
