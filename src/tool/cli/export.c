@@ -115,11 +115,9 @@ static bool parse_by(const request_t *request, const profile_source_t *source, w
   return false;
 }
 
-/* A usual interval for each sample if the recording does not say their CPU time. */
 static portions_t sample_times(const profile_source_t *source) {
   portions_t times = profile_source_sample_times(source);
-  if (!times.amount) times.amount = times.counts * 10000000;
-  return times;
+  return export_sample_times(times.amount, times.counts);
 }
 
 static int write_pprof(const request_t *request, reader_t *reader, frame_names_t *names,

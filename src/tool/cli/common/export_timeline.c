@@ -43,14 +43,16 @@ const char *export_timeline_format(const char *word) {
   return number < FORMATS ? formats[number].word : NULL;
 }
 
-/* The CPU time of all samples; a usual interval for each if the recording does not say it. */
+portions_t export_sample_times(uint64_t sampled_ns, uint64_t samples) {
+  return (portions_t){.amount = sampled_ns ? sampled_ns : samples * 10000000, .counts = samples};
+}
+
 static portions_t sample_times(const timeline_t *t) {
   const cpu_times_t sum = cpu_time_sum(&t->sections.cpu_time);
   uint64_t samples = 0;
   for (size_t i = 0; i < t->events.samples.count; i++)
     samples += t->events.samples.items[i].count;
-  uint64_t ns = sum.sampled_ns ? sum.sampled_ns : samples * 10000000;
-  return (portions_t){.amount = ns, .counts = samples};
+  return export_sample_times(sum.sampled_ns, samples);
 }
 
 static int write_format(timeline_t *t, const page_source_t *source, int format, FILE *out) {
