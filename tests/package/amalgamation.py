@@ -13,6 +13,7 @@ needs_plain_build()
 PROGRAM = pathlib.Path(SOURCE, "tests/package/consumer/stacks.c")
 FOLDER = pathlib.Path(sys.argv.pop(1)).resolve() if sys.argv[1:2] and pathlib.Path(sys.argv[1]).is_dir() else None
 OPTIONS = (["-O0"], ["-O2"], ["-O3", "-fPIC", "-D_FORTIFY_SOURCE=2", "-fstack-protector-strong"]) if FOLDER else ()
+COMPILE_SECONDS = 1800  # a hundred sources at once, on a busy machine with a low priority
 STACKS = {"own": ["show_own", "main"], "blocked": ["wait_for_byte", "run_waiter"], "running": ["compute", "run_computer"]}
 
 
@@ -27,7 +28,7 @@ def _sources():
 def _captures(compiler, *options):
     """`cc -c sonde.c`, then a program with it."""
     folder, object_file, program = _sources(), fresh(".o"), fresh("")
-    output_of(compiler, *options, "-c", folder / "sonde.c", "-o", object_file)
+    output_of(compiler, *options, "-c", folder / "sonde.c", "-o", object_file, timeout=COMPILE_SECONDS)
     output_of(compiler, "-g", "-o", program, f"-I{folder}", PROGRAM, object_file, "-pthread")
     done = subprocess.run([program], capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode == 0, f"{compiler} {options}: status {done.returncode}: {done.stdout}{done.stderr}")
