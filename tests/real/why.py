@@ -130,6 +130,20 @@ def wait_that_nobody_can_end():
     assert "only the program itself can write to it" in finding["sentence"], finding
 
 
+def where_the_workers_wait():
+    """The thread that waits for a connection is not all that is told."""
+    process = subprocess.Popen([build("workers")])
+    try:
+        until(lambda: list(states_of(process.pid).values()).count("S") == 4, "all threads wait")
+        (finding,) = why(process.pid)["findings"]
+        assert not finding["fault"] and finding["kind"] == "blocked", finding
+        told = finding["sentence"]
+        assert " in serve (workers.c:" in told and "; 3 threads wait for a condition" in told and \
+            " in take_job (workers.c:" in told, told
+    finally:
+        kill(process)
+
+
 def a_go_program_has_more_than_threads():
     """Its goroutines that wait are in no thread: the sentence says where they are. The note is what Go's linker leaves."""
     note = """__asm__(".section .note.go.buildid, \\"a\\", %note\\n.balign 4\\n.long 4, 4, 4\\n.asciz \\"Go\\"\\n"

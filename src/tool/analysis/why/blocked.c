@@ -68,6 +68,59 @@ static const why_wait_t *other_lock(why_t *w, const why_wait_t *known) {
   return NULL;
 }
 
+/* ---- where others wait ---- */
+
+#define PLACES_MAX 16
+
+/* A place where threads wait: the last wait of one of them. */
+typedef struct waiting_place {
+  const why_wait_t *wait;
+  uint32_t threads;
+} waiting_place_t;
+
+/* Counts WAIT in PLACES, of which COUNT are used. Returns the new count. */
+static int count_at(why_t *w, waiting_place_t places[PLACES_MAX], int count,
+                    const why_wait_t *wait) {
+  const why_function_t *owner = why_owner(why_stack(w, wait->stack));
+  int i = 0;
+  while (i < count && !why_same_function(why_owner(why_stack(w, places[i].wait->stack)), owner))
+    i++;
+  if (i == PLACES_MAX) return count;
+  if (i == count) places[count++] = (waiting_place_t){wait, 0};
+  places[i].threads++;
+  return count;
+}
+
+/* Of the threads that waited for LEAST_NS until the end, where most wait, other than in TOLD. */
+static waiting_place_t elsewhere(why_t *w, const why_wait_t *told, uint64_t least_ns) {
+  waiting_place_t places[PLACES_MAX] = {{told, 0}}, most = {NULL, 0};
+  int count = 1;
+  for (size_t i = 0; i < w->threads.count; i++) {
+    uint64_t since = 0;
+    const why_wait_t *last = last_of(w, w->threads.items[i].tid, &since);
+    if (last && last->to_ns - since >= least_ns && why_stack(w, last->stack)->owner >= 0)
+      count = count_at(w, places, count, last);
+  }
+  for (int i = 1; i < count; i++)
+    if (places[i].threads > most.threads) most = places[i];
+  return most;
+}
+
+/* "; 3 threads wait for a condition in take_job (workers.c:13)"; empty if none does. */
+static void describe_others(why_t *w, const why_wait_t *told, uint64_t least_ns, char *out,
+                            size_t size) {
+  char place[WHY_PLACE_MAX], thread[64];
+  waiting_place_t others = elsewhere(w, told, least_ns);
+  if (!others.threads) return;
+  const why_stack_t *s = why_stack(w, others.wait->stack);
+  if (others.threads == 1)
+    why_thread_text(w, others.wait->tid, thread, sizeof thread);
+  else
+    (void)snprintf(thread, sizeof thread, "%u threads", others.threads);
+  (void)snprintf(out, size, "; %s wait%s for %s in %s", thread, others.threads == 1 ? "s" : "",
+                 purpose_of(w, s, others.wait), why_place_text(s, place));
+}
+
 /* What nobody can end, behind the place of the wait; the advice. */
 static void describe_hang(why_t *w, const why_wait_t *wait, bool has_file, char *what, size_t size,
                           finding_t *f) {
@@ -139,6 +192,8 @@ static void find_blocked(why_t *w, findings_list_t *out) {
     f.kind = WHY_HANG;
     f.score = 90;
     describe_hang(w, wait, has_file, more, sizeof more, &f);
+  } else {
+    describe_others(w, wait, lasted / 2, more, sizeof more);
   }
   WHY_SAY(f.what, "The program %s for %s%s%.80s, in %s%s", start, purpose_of(w, s, wait),
           has_file ? " on " : "", has_file ? wait->what : "", why_place_text(s, place), more);
