@@ -26,7 +26,7 @@ packages() {
   *-demo) ;; # needs no more than the build
   apt-get-test) echo libcmocka-dev python3 python3-jsonschema python3-gi git make gdb strace ltrace uftrace valgrind \
     elfutils dwz xz-utils file procps curl openssl redis-server nginx-light sqlite3 \
-    libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
+    perl libjemalloc2 libtcmalloc-minimal4 libgoogle-perftools4 libmimalloc2.0 \
     clang libclang-rt-dev llvm clang-format clang-tidy shellcheck pyflakes3 \
     libunwind-dev python3-dbg libc6-dbg musl-tools gobjc libgnustep-base-dev rpm npm meson mandoc zsh fish tmux \
     libgtest-dev catch2 python3-pytest nodejs chromium heaptrack lua5.4 liblua5.4-dev \

@@ -19,14 +19,16 @@ typedef enum language {
   LANGUAGE_RUBY,
   LANGUAGE_PHP,
   LANGUAGE_LUA,
+  LANGUAGE_PERL,
   LANGUAGE_COUNT
 } language_t;
 
-/* "Py", "Rb", "Ph" and "Lu" */
+/* "Py", "Rb", "Ph", "Lu" and "Pl" */
 #define PYTHON_PC_TAG UINT64_C(0x5079)
 #define RUBY_PC_TAG   UINT64_C(0x5262)
 #define PHP_PC_TAG    UINT64_C(0x5068)
 #define LUA_PC_TAG    UINT64_C(0x4c75)
+#define PERL_PC_TAG   UINT64_C(0x506c)
 
 #define LANGUAGE_PC_MASK ((UINT64_C(1) << 48) - 1)
 
@@ -36,6 +38,7 @@ static inline language_t language_of_pc(uint64_t pc) {
   case RUBY_PC_TAG: return LANGUAGE_RUBY;
   case PHP_PC_TAG: return LANGUAGE_PHP;
   case LUA_PC_TAG: return LANGUAGE_LUA;
+  case PERL_PC_TAG: return LANGUAGE_PERL;
   default: return LANGUAGE_NATIVE;
   }
 }
@@ -47,6 +50,7 @@ static inline uint64_t language_tag(language_t language) {
   case LANGUAGE_RUBY: return RUBY_PC_TAG;
   case LANGUAGE_PHP: return PHP_PC_TAG;
   case LANGUAGE_LUA: return LUA_PC_TAG;
+  case LANGUAGE_PERL: return PERL_PC_TAG;
   default: return 0;
   }
 }

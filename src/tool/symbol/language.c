@@ -2,6 +2,7 @@
 #include "symbol/language.h"
 
 #include "symbol/roles/lua.h"
+#include "symbol/roles/perl.h"
 #include "symbol/roles/php.h"
 #include "symbol/python.h"
 #include "symbol/roles/ruby.h"
@@ -12,6 +13,7 @@ static const language_facts_t facts[LANGUAGE_COUNT] = {
     [LANGUAGE_RUBY] = {"Ruby", "ruby", "ruby", ruby_role},
     [LANGUAGE_PHP] = {"PHP", "php", "php", php_role},
     [LANGUAGE_LUA] = {"Lua", "lua", "lua", lua_role},
+    [LANGUAGE_PERL] = {"Perl", "perl", "perl", perl_role},
 };
 
 const language_facts_t *language_facts(language_t language) { return &facts[language]; }

@@ -6,7 +6,8 @@
 
 #include "target/process.h"
 
-static const interpreter_kind_t *const kinds[] = {&python_kind, &ruby_kind, &php_kind, &lua_kind};
+static const interpreter_kind_t *const kinds[] = {&python_kind, &ruby_kind, &php_kind, &lua_kind,
+                                                  &perl_kind};
 
 static bool read_target(memory_t *self, uint64_t address, void *out, size_t size) {
   target_t *target = ((interpreter_t *)self)->target;

@@ -31,6 +31,9 @@ typedef struct interpreter_name {
 
 typedef struct interpreter_kind {
   language_t language;
+  /* its calls of the evaluator are complete: each has a native frame, and each native frame of the
+   * evaluator a call */
+  bool counts_exactly;
   /* a part of the name of every file that is a library with this interpreter */
   const char *file;
   /* bytes of its own interpreter_t, which begins with the common one */
@@ -48,7 +51,7 @@ typedef struct interpreter_kind {
   bool (*name)(const interpreter_t *self, uint64_t pc, interpreter_name_t *out);
 } interpreter_kind_t;
 
-extern const interpreter_kind_t python_kind, ruby_kind, php_kind, lua_kind;
+extern const interpreter_kind_t python_kind, ruby_kind, php_kind, lua_kind, perl_kind;
 
 struct interpreter {
   /* must be first; reads past the window of the walk */
@@ -66,6 +69,9 @@ struct interpreter {
   uint64_t evaluator, evaluator_bytes;
   /* a part that the compiler moved (interpreter/evaluator.h); 0 bytes: none is known */
   uint64_t moved, moved_bytes;
+  /* of a kind that counts exactly: the function that leaves several of its frames for an exception;
+   * 0 bytes: none is known */
+  uint64_t unwinder, unwinder_bytes;
   /* the stack pointer of the thread that is read */
   uint64_t sp;
   /* what `read` added for the thread that was read last */

@@ -47,13 +47,14 @@ void interpreter_frames_end_state(interpreter_frames_t *f, const char *problem) 
 }
 
 void interpreter_frames_clear(interpreter_frames_t *f) {
-  f->pcs.count = f->calls.count = f->first = 0;
+  f->pcs.count = f->calls.count = f->continued.count = f->first = 0;
   f->problem = NULL;
 }
 
 void interpreter_frames_free(interpreter_frames_t *f) {
   free(f->pcs.items);
   free(f->calls.items);
+  free(f->continued.items);
 }
 
 /* ---- which native frame made a call --------------------------------------------------------- */
@@ -62,6 +63,10 @@ void interpreter_frames_free(interpreter_frames_t *f) {
 
 static bool is_evaluator(const interpreter_t *self, const frame_t *frame) {
   return evaluator_has(self, frame->pc - !frame->exact);
+}
+
+static bool is_interpreter(const interpreter_t *self, const frame_t *frame) {
+  return frame->pc >= self->module->start && frame->pc < self->module->end;
 }
 
 static uint32_t frame_with(const walk_t *walk, uint64_t anchor) {
@@ -118,10 +123,6 @@ static bool count_calls(const interpreter_t *self, const walk_t *walk, size_t ca
   return true;
 }
 
-static bool is_interpreter(const interpreter_t *self, const frame_t *frame) {
-  return frame->pc >= self->module->start && frame->pc < self->module->end;
-}
-
 /* The outermost frame of the interpreter that no call has. */
 static uint32_t outermost(const interpreter_t *self, const walk_t *walk,
                           const assigned_t *assigned) {
@@ -130,12 +131,61 @@ static uint32_t outermost(const interpreter_t *self, const walk_t *walk,
   return NO_FRAME;
 }
 
+/* Whether native frame I contains ANCHOR. */
+static bool contains(const walk_t *walk, uint32_t i, uint64_t anchor) {
+  return i + 1 < walk->count && walk->frames[i].sp <= anchor && anchor < walk->frames[i + 1].sp;
+}
+
+/* Whether FRAME is in the function that leaves several frames at once. */
+static bool leaves(const interpreter_t *self, const frame_t *frame) {
+  return frame->pc - self->unwinder < self->unwinder_bytes;
+}
+
+/* Whether native frame I, of the evaluator, continues a call: its caller has such an anchor. */
+static bool continues(const interpreter_t *self, const walk_t *walk, uint32_t i) {
+  const interpreter_frames_t *f = &self->frames;
+  do
+    i++;
+  while (i < walk->count && walk->frames[i].tail_call);
+  for (size_t k = 0; k < f->continued.count; k++)
+    if (f->continued.items[k] && contains(walk, i, f->continued.items[k])) return true;
+  return false;
+}
+
+/* Fills ASSIGNED for a kind that counts exactly. */
+static const char *assign_exactly(const interpreter_t *self, const walk_t *walk,
+                                  assigned_t *assigned) {
+  const interpreter_frames_t *f = &self->frames;
+  const interpreter_call_t *first = f->calls.items, *call = first, *end = first + f->calls.count;
+  /* the next frame of the evaluator runs the same call as the one before */
+  bool is_continued = false;
+  if (f->problem == interpreter_damaged) return f->problem;
+  for (uint32_t i = 0; i < walk->count; i++) {
+    const frame_t *frame = &walk->frames[i];
+    bool runs = is_evaluator(self, frame), is_same = is_continued;
+    if (is_same && !is_interpreter(self, frame)) return unplaced;
+    if (runs) is_continued = continues(self, walk, i);
+    if (call == first && !runs && leaves(self, frame)) return interpreter_damaged;
+    if (runs ? is_same : call == end || !call->anchor || !contains(walk, i, call->anchor)) continue;
+    if (call == end && f->problem) continue;
+    if (call == end || (runs && (call->anchor || frame->sp >= call->limit))) return unplaced;
+    assigned[i] = (assigned_t){(size_t)(call++ - first), 1};
+  }
+  return call == end || walk->ending != ENDING_COMPLETE ? f->problem : unplaced;
+}
+
 /* Fills ASSIGNED, for each native frame its calls. */
 static const char *assign(const interpreter_t *self, const walk_t *walk, assigned_t *assigned) {
   const interpreter_frames_t *f = &self->frames;
   const char *problem = f->problem;
   const interpreter_call_t *calls = f->calls.items;
   size_t count = f->calls.count;
+  if (self->kind->counts_exactly) {
+    problem = assign_exactly(self, walk, assigned);
+    if (problem == unplaced || problem == interpreter_damaged)
+      memset(assigned, 0, walk->count * sizeof *assigned);
+    return problem;
+  }
   bool is_outside = count && calls[count - 1].anchor == INTERPRETER_OUTERMOST;
   if (count && !calls[0].anchor && !count_calls(self, walk, count - is_outside, assigned)) {
     memset(assigned, 0, walk->count * sizeof *assigned);
@@ -176,7 +226,7 @@ static uint32_t merge(const interpreter_t *self, const walk_t *walk, const assig
 
 const char *interpreter_place(const interpreter_t *self, walk_t *walk) {
   const interpreter_frames_t *f = &self->frames;
-  if (!walk->count || (!f->calls.count && !f->problem)) return NULL;
+  if (!walk->count || (!f->calls.count && !f->problem && !self->kind->counts_exactly)) return NULL;
   assigned_t *assigned = calloc(walk->count, sizeof *assigned);
   size_t capacity = walk->count + f->pcs.count;
   frame_t *merged = malloc(capacity * sizeof *merged);

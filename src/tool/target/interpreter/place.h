@@ -25,6 +25,9 @@ typedef struct interpreter_call {
 typedef struct interpreter_frames {
   ARRAY(uint64_t) pcs;
   ARRAY(interpreter_call_t) calls;
+  /* of a kind that counts exactly: anchors of functions that call the evaluator to continue a call,
+   * inside of the native frame that ran it until then; some are 0 */
+  ARRAY(uint64_t) continued;
   /* the first pc of the call that is being read */
   size_t first;
   /* why frames are missing, static text; NULL: none are */

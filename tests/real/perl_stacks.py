@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Perl frames in `sonde stacks` of a process and of a core file, against what Perl itself says of its stack at the same
+time (caller): function, file and line of every frame. And of a program that runs, whose chain of calls is known."""
+import json
+
+from helpers import SEED, compile_c, fresh, kill, needs, output_of, run_cases, skip, sonde, source_file, start_ready, until
+from shared import told
+from shared.perl_frames import compare, compare_rounds, is_known, start
+
+PERL = "/usr/bin/perl"
+
+
+def process():
+    count, frames, incomplete = compare_rounds(PERL, SEED, 20)
+    assert incomplete <= 1 + count / 20, (count, incomplete)
+    return f"{count} stacks, {frames} frames, {incomplete} stacks said to be incomplete"
+
+
+def threads():
+    """Each thread of Perl has an interpreter of its own."""
+    count, frames, incomplete = compare_rounds(PERL, SEED + 1, 10, "threads")
+    assert incomplete <= 1 + count / 20, (count, incomplete)
+    return f"{count} stacks, {frames} frames, {incomplete} stacks said to be incomplete"
+
+
+def core():
+    needs("gcore")
+    program, said = start(PERL, 2, 1)
+    try:
+        until(lambda: told.waits(program), "the program does not wait")
+        path = fresh(".core")
+        output_of("gcore", "-o", path, program.pid)
+    finally:
+        kill(program)
+    return f"{compare(said, json.loads(sonde('stacks', '--json', '--core', f'{path}.{program.pid}')))[1]} frames"
+
+
+def text():
+    program, _ = start(PERL, 2, 1)
+    try:
+        until(lambda: told.waits(program), "the program does not wait")
+        printed, verdict = sonde("stacks", program.pid), sonde("doctor", program.pid)
+    finally:
+        kill(program)
+    for wanted in (" main::pause ", " main program ", "states.pl:"):
+        assert wanted in printed, (wanted, printed)
+    assert "runops" not in printed and " Perl_call_sv" not in printed, printed
+    assert "stacks show Perl functions" in verdict, verdict
+
+
+# What may be on the stack of busy.pl, innermost first: each function with those that may have called it.
+CALLERS = {
+    "main::leaf": ["main::inner", "main::recursive", "eval {...}"], "main::inner": ["main::__ANON__", "eval {...}", "main program"],
+    "main::recursive": ["main::recursive", "main::DESTROY"], "main::DESTROY": ["eval {...}"],
+    "main::__ANON__": ["eval {...}", "main program"], "main::fails": ["eval {...}"],
+    "eval {...}": ["main::__ANON__", "main::recursive", "main::fails", "main program"], "main program": [None]}
+LINES = {"main::leaf": [4, 5, 6], "main::inner": [9], "main::recursive": [11, 12, 13], "main::DESTROY": [16], "main::fails": [18, 19, 20],
+         "main::__ANON__": [25, 30], "main program": range(23, 31)}
+
+
+def running():
+    """A thread that is stopped anywhere: what it shows is a chain of calls that is possible, or is said to be missing."""
+    program = start_ready([PERL, source_file("real", "perl", "busy.pl")], asleep=False)
+    frames = missing = 0
+    for _ in range(40):
+        thread = json.loads(sonde("stacks", "--json", program.pid))["threads"][0]
+        chain = told.frames_of(thread, "perl")
+        if "perl_missing" in thread:
+            missing += 1
+            continue
+        for (inner, _, line), outer in zip(chain, [*[name for name, _, _ in chain[1:]], None]):
+            assert outer in CALLERS[inner], chain
+            assert line in LINES.get(inner, [line]), chain
+        frames += len(chain)
+    kill(program)
+    assert missing < 20 and frames, (missing, frames)
+    return f"{frames} frames, {missing} of 40 stacks said to be incomplete"
+
+
+HOST = r"""
+#include <stdlib.h>
+#include <unistd.h>
+typedef struct interpreter perl_t;
+perl_t *perl_alloc(void); void perl_construct(perl_t *); int perl_run(perl_t *); void Perl_set_context(void *);
+int perl_parse(perl_t *, void (*)(perl_t *), int, char **, char **);
+void Perl_sys_init3(int *, char ***, char ***);
+void *Perl_eval_pv(perl_t *, const char *, int);
+int main(int argc, char **argv, char **env) {
+  Perl_sys_init3(&argc, &argv, &env);
+  char *words[] = {"", "-e", "sub ready { $| = 1; print \"ready\\n\"; sleep 100 } sub first { ready() }", NULL};
+  char *others[] = {"", "-e", "sub other { sleep 100 }", NULL};
+  perl_t *second = perl_alloc(); perl_construct(second); perl_parse(second, NULL, 3, others, NULL); perl_run(second);
+  perl_t *p = perl_alloc(); Perl_set_context(p);
+  perl_construct(p); perl_parse(p, NULL, 3, words, NULL); perl_run(p);
+  Perl_eval_pv(p, "1;\nfirst()", 1);
+  return 0; }
+"""
+
+
+def library():
+    """A program with Perl's library, whose second interpreter runs."""
+    try:
+        host = compile_c(HOST, "-O1", "-l:libperl.so.5.36")
+    except AssertionError:
+        skip("libperl.so.5.36 is not installed")
+    program = start_ready([host])
+    thread = json.loads(sonde("stacks", "--json", program.pid))["threads"][0]
+    kill(program)
+    chain = told.frames_of(thread, "perl")
+    assert chain == [["main::ready", "-e", 1], ["main::first", "-e", 1], ["eval '...'", "(eval 1)", 2]], (chain, thread)
+
+
+if not is_known(PERL):
+    skip("the system's Perl is not 5.36 with threads")
+run_cases([process, threads, core, text, running, library])
