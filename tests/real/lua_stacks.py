@@ -45,7 +45,7 @@ def text():
 
 # What may be on the stack of busy.lua, innermost first: each function with those that may have called it.
 CALLERS = {
-    "leaf": ["inner"], "inner": ["function", "outer"], "gsub": ["callback"], "callback": ["outer"],
+    "leaf": ["inner"], "yield": ["function"], "inner": ["function", "outer"], "gsub": ["callback"], "callback": ["outer"],
     "outer": ["function"], "function": ["gsub", "resume"], "resume": ["main"], "main": [None]}
 
 
