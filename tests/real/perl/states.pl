@@ -48,6 +48,7 @@ sub has_start { ${^GLOBAL_PHASE} eq "START" }
 sub has_main { !@outer_threads && ${^GLOBAL_PHASE} =~ /^(START|RUN)$/ }
 
 sub pause {
+    return 0 unless defined fileno STDIN; # the program ends, and has closed it
     my @place = (__FILE__, __LINE__ + 11);
     my @frames;
     for (my $i = 0; defined((caller($i))[1]); $i++) {
