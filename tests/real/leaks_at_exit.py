@@ -69,7 +69,7 @@ def _searched(command, *mode):
     registers, so that all is uncertain: then the command runs once more."""
     for _ in range(20):
         path, done = record(command, "--leaks", *mode, text=True)
-        assert done.returncode == 0 and "leaked; 'sonde leaks" in done.stderr, done
+        assert done.returncode == 0 and re.search(" blocks leaked.*; 'sonde leaks", done.stderr), done
         told = _leaks(path)
         if not _is_uncertain(told):
             break
@@ -135,6 +135,23 @@ def a_result_that_cannot_be_written_is_told_of():
     path, done = record(["sh", "-c", f"sleep 2; exec {program} return"], "--leaks", "--keep-free", "100000G", text=True)
     assert done.returncode == 0 and f"search for leaks cannot be written to '{path}'" in done.stderr, done
     assert "sonde leaks" not in done.stderr and try_sonde("leaks", path).returncode == 2, done
+
+
+def every_total_is_of_all_that_is_lost():
+    """record, leaks, the report, its summary and the gate count blocks that nothing points to and what these lead to."""
+    program = compile_c(source_file("real", "leaks", "audits.c"), "-g", "-O1")
+    path, done = record([program], "--leaks", text=True)
+    told = _leaks(path)
+    expected = [{"blocks": 80, "bytes": 40 * (16 + 900)}, {"blocks": 40, "bytes": 640}, {"blocks": 40, "bytes": 36000}]
+    for counts in told, *told["stacks"]:
+        assert [counts[key] for key in ("total", "leaked", "indirect")] == expected, told
+    parts = ": 640 B in 40 blocks that nothing points to, the rest reachable only from them"
+    assert f"36.6 KB in 80 blocks leaked{parts}; 'sonde leaks" in done.stderr, done
+    assert f"\nleaked  36.6 KB in 80 blocks{parts}\n     36.6 KB in 80 blocks{parts}  e.g." in sonde("leaks", path)
+    assert f"leaks at exit\n  leaked     36.6 KB in 80 blocks{parts}\n" in sonde("report", path)
+    assert f"\nleaked  36.6 KB in 80 blocks{parts}\n" in sonde("report", path, "leaks")
+    assert "36.6 KB leaked > 1.0 KB" in try_sonde("leaks", "--max", "1K", path).stderr
+    assert "36.6 KB in 80 blocks leaked" in " ".join(sonde("why", path).split())
 
 
 def the_gate_and_the_report_tell_of_it():

@@ -113,12 +113,13 @@ static int by_stack(const void *a, const void *b) {
 
 static int by_bytes(const void *a, const void *b) {
   const leaks_stack_t *x = a, *y = b;
-  uint64_t p = x->lost.bytes + x->indirect.bytes, q = y->lost.bytes + y->indirect.bytes;
-  return p != q ? (p > q ? -1 : 1) : by_stack(a, b);
+  if (x->total.bytes != y->total.bytes) return x->total.bytes > y->total.bytes ? -1 : 1;
+  return by_stack(a, b);
 }
 
 static void add_lost(leaks_stack_t *s, const leaks_block_t *b) {
   counts_add(&s->lost, (counts_t){1, b->size});
+  counts_add(&s->total, (counts_t){1, b->size});
   s->in_cycles += b->verdict == LEAKS_CYCLE;
   if (s->example && b->size <= s->example_size) return;
   s->example = b->address;
@@ -154,11 +155,15 @@ static void add_blocks(leaks_t *l) {
     if (is_lost(b)) {
       add_lost(item_of(l, l->stacks[i]), b);
       counts_add(&l->lost, (counts_t){1, b->size});
+      counts_add(&l->total, (counts_t){1, b->size});
+      l->in_cycles += b->verdict == LEAKS_CYCLE;
     } else if (b->verdict == LEAKS_INDIRECT) {
       leaks_stack_t *s = item_of(l, l->stacks[b->owner]);
       counts_add(&l->indirect, (counts_t){1, b->size});
+      counts_add(&l->total, (counts_t){1, b->size});
       if (!s) continue;
       counts_add(&s->indirect, (counts_t){1, b->size});
+      counts_add(&s->total, (counts_t){1, b->size});
     } else if (b->verdict == LEAKS_GONE) {
       l->unmapped++;
     } else {

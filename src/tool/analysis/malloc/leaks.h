@@ -18,6 +18,7 @@ typedef struct leaks_stack {
   uint32_t stack;     /* its id */
   counts_t lost;      /* leaked blocks that are not `indirect`, cycles included */
   counts_t indirect;  /* blocks of any stack that are reachable only from these */
+  counts_t total;     /* `lost` and `indirect` */
   uint64_t in_cycles; /* part of `lost` */
   uint64_t uncertain; /* part of `lost`: as many as unknown registers may reference */
   uint64_t example;   /* address of the largest block */
@@ -32,10 +33,11 @@ typedef struct leaks {
   leaks_block_t *blocks; /* our copy, by ascending address */
   uint32_t *stacks;      /* id of the stack that allocated each block */
   uint64_t count;
-  counts_t live, lost, indirect;
+  counts_t live, lost, indirect, total; /* as those of a stack */
+  uint64_t in_cycles;
   uint64_t unmapped;               /* blocks whose address is no longer mapped */
   uint64_t holders[LEAKS_HOLDERS]; /* live blocks by what first referenced them */
-  leaks_stack_t *by_stack;         /* most lost and indirect bytes first */
+  leaks_stack_t *by_stack;         /* largest total first */
   size_t by_stack_count;
   uint32_t unknown_threads; /* whose registers are unknown */
   uint32_t running_threads; /* that may have run while the copy was made */

@@ -101,8 +101,12 @@ static bool read_stacks(leaks_at_end_t *end, const record_event_t *e) {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
       *fields[i] = body_number(&b);
     if (b.truncated) break;
+    counts_add(&s->total, s->lost);
+    counts_add(&s->total, s->indirect);
     counts_add(&l->lost, s->lost);
     counts_add(&l->indirect, s->indirect);
+    counts_add(&l->total, s->total);
+    l->in_cycles += s->in_cycles;
     l->by_stack_count++;
   }
   return true;

@@ -172,9 +172,9 @@ static bool find_leaked(why_t *w, findings_list_t *out) {
   for (size_t i = 0; good && i < l->by_stack_count; i++) {
     const leaks_stack_t *s = &l->by_stack[i];
     if (s->uncertain) continue;
-    bytes += s->lost.bytes + s->indirect.bytes;
-    blocks += s->lost.count + s->indirect.count;
-    good = why_weights_add(&weights, why_stack(w, s->stack), s->lost.bytes + s->indirect.bytes);
+    bytes += s->total.bytes;
+    blocks += s->total.count;
+    good = why_weights_add(&weights, why_stack(w, s->stack), s->total.bytes);
   }
   const why_weight_t *hot = good && blocks ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
   if (hot) {

@@ -10,6 +10,7 @@
 #include "base/message.h"
 #include "cli/common/recording.h"
 #include "cli/linux/leaks_client.h"
+#include "report/leaks/leaks.h"
 #include "report/report.h"
 #include "sonde/status.h"
 
@@ -51,7 +52,7 @@ static void search(leaks_at_end_t *end, const char *path) {
 
 /* IS_KEPT: the recording has the result. */
 static void note(const leaks_at_end_t *end, const char *path, bool is_kept, bool is_command) {
-  char a[24], b[24];
+  char a[24], b[24], parts[LEAKS_PARTS_MAX];
   const leaks_t *l = &end->leaks;
   if (!is_kept) message_note("the result of the search for leaks cannot be written to '%s'", path);
   if (end->result == LEAKS_NO_EXIT)
@@ -65,8 +66,9 @@ static void note(const leaks_at_end_t *end, const char *path, bool is_kept, bool
   else if (!l->lost.count)
     message_note("no block was leaked");
   else
-    message_note("%s in %s block%s leaked%s%s%s", report_bytes((int64_t)l->lost.bytes, a),
-                 report_count(l->lost.count, b), l->lost.count == 1 ? "" : "s",
+    message_note("%s in %s block%s leaked%s%s%s%s", report_bytes((int64_t)l->total.bytes, a),
+                 report_count(l->total.count, b), report_plural(l->total.count),
+                 leaks_parts(l->lost, l->indirect, l->in_cycles, parts),
                  is_kept ? "; 'sonde leaks " : "", is_kept ? path : "",
                  is_kept ? "' lists them" : "");
 }

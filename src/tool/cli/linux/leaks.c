@@ -83,10 +83,9 @@ static int collect(request_t *l) {
 
 /* The gate --max. */
 static int compare(const request_t *l, const leaks_t *leaks) {
-  uint64_t bytes = leaks->lost.bytes + leaks->indirect.bytes;
-  if (!l->limited || bytes <= l->max_bytes) return CLI_DONE;
+  if (!l->limited || leaks->total.bytes <= l->max_bytes) return CLI_DONE;
   char leaked[24], limit[24];
-  message_note("%s leaked > %s (--max)", report_bytes((int64_t)bytes, leaked),
+  message_note("%s leaked > %s (--max)", report_bytes((int64_t)leaks->total.bytes, leaked),
                report_bytes((int64_t)l->max_bytes, limit));
   return CLI_FINDING;
 }

@@ -67,14 +67,25 @@ static void print_limits(const leaks_t *l, FILE *out) {
             report_count(l->unmapped, a));
 }
 
+const char *leaks_parts(counts_t lost, counts_t indirect, uint64_t in_cycles,
+                        char text[LEAKS_PARTS_MAX]) {
+  char a[24], b[24];
+  text[0] = 0;
+  if (indirect.count)
+    snprintf(text, LEAKS_PARTS_MAX,
+             ": %s in %s block%s that nothing %spoints to, the rest reachable only from %s",
+             report_bytes((int64_t)lost.bytes, a), report_count(lost.count, b),
+             report_plural(lost.count), in_cycles ? "outside their cycles " : "",
+             lost.count == 1 ? "it" : "them");
+  return text;
+}
+
 static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
-  char a[24], b[24], c[24], d[24], text[256];
-  int n = snprintf(text, sizeof text, "in %s block%s", report_count(s->lost.count, b),
-                   s->lost.count == 1 ? "" : "s");
+  char a[24], b[24], c[24], d[24], parts[LEAKS_PARTS_MAX], text[384];
+  int n = snprintf(text, sizeof text, "in %s block%s%s", report_count(s->total.count, b),
+                   report_plural(s->total.count),
+                   leaks_parts(s->lost, s->indirect, s->in_cycles, parts));
 #define ADD(...) n += snprintf(text + n, sizeof text - (size_t)n, __VA_ARGS__)
-  if (s->indirect.count)
-    ADD(", and %s in %s reachable only from them", report_bytes((int64_t)s->indirect.bytes, c),
-        report_count(s->indirect.count, d));
   if (s->in_cycles) ADD("; %s in cycles", report_count(s->in_cycles, c));
   if (s->uncertain == s->lost.count)
     ADD("; uncertain");
@@ -86,20 +97,16 @@ static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
   bool fits = !r->columns || TEXT_COLUMN + n + 2 + size <= (int)r->columns;
   ADD("%s%s", fits ? "  " : "\n", example);
 #undef ADD
-  fprintf(out, "  %10s ", report_bytes((int64_t)s->lost.bytes, a));
+  fprintf(out, "  %10s ", report_bytes((int64_t)s->total.bytes, a));
   wrap_print(out, text, (wrap_t){TEXT_COLUMN, TEXT_COLUMN, r->columns, WRAP_ALL_LINES});
   report_stack_text(r, s->stack, out);
 }
 
 static void print_sum(const report_t *r, const leaks_t *l, FILE *out) {
-  char a[24], b[24], text[192];
-  int n = snprintf(text, sizeof text, "%sleaked%s  %s in %s block%s", r->bold, r->plain,
-                   report_bytes((int64_t)l->lost.bytes, a), report_count(l->lost.count, b),
-                   report_plural(l->lost.count));
-  if (l->indirect.count)
-    snprintf(text + n, sizeof text - (size_t)n, ", and %s in %s block%s reachable only from them",
-             report_bytes((int64_t)l->indirect.bytes, a), report_count(l->indirect.count, b),
-             report_plural(l->indirect.count));
+  char a[24], b[24], parts[LEAKS_PARTS_MAX], text[LEAKS_PARTS_MAX + 96];
+  snprintf(text, sizeof text, "%sleaked%s  %s in %s block%s%s", r->bold, r->plain,
+           report_bytes((int64_t)l->total.bytes, a), report_count(l->total.count, b),
+           report_plural(l->total.count), leaks_parts(l->lost, l->indirect, l->in_cycles, parts));
   fputc('\n', out);
   wrap_print(out, text, (wrap_t){0, 8, r->columns, WRAP_ALL_LINES});
 }
@@ -201,12 +208,14 @@ static const column_t search_columns[] = {
     {0}};
 
 static const column_t result_columns[] = {{"live", NULL, UNIT_BLOCKS, FIELD(leaks_t, live)},
+                                          {"total", NULL, UNIT_BLOCKS, FIELD(leaks_t, total)},
                                           {"leaked", NULL, UNIT_BLOCKS, FIELD(leaks_t, lost)},
                                           {"indirect", NULL, UNIT_BLOCKS, FIELD(leaks_t, indirect)},
                                           {"unmapped", NULL, UNIT_COUNT, FIELD(leaks_t, unmapped)},
                                           {0}};
 
 static const column_t stack_columns[] = {
+    {"total", NULL, UNIT_BLOCKS, FIELD(leaks_stack_t, total)},
     {"leaked", NULL, UNIT_BLOCKS, FIELD(leaks_stack_t, lost)},
     {"indirect", NULL, UNIT_BLOCKS, FIELD(leaks_stack_t, indirect)},
     {"in_cycles", NULL, UNIT_COUNT, FIELD(leaks_stack_t, in_cycles)},

@@ -24,6 +24,13 @@ void leaks_place(const report_t *report, const leaks_t *leaks, pid_t pid,
 /* "register", "stack", "thread-local", "data", "mapping" or "block". */
 const char *leaks_holder_name(leaks_holder_t holder);
 
+/* What a total of leaked blocks consists of: ": 640 B in 40 blocks that nothing points to, the rest
+ * reachable only from them". "" if nothing is INDIRECT. IN_CYCLES of the LOST blocks reference each
+ * other. Returns TEXT. */
+enum { LEAKS_PARTS_MAX = 160 };
+const char *leaks_parts(counts_t lost, counts_t indirect, uint64_t in_cycles,
+                        char text[LEAKS_PARTS_MAX]);
+
 /* The result of the search at exit. */
 void leaks_at_end_text(const report_t *report, const leaks_at_end_t *end, FILE *out);
 json_object *leaks_at_end_json(const report_t *report, const leaks_at_end_t *end);

@@ -16,15 +16,15 @@ static bool has_data(const report_t *r, void *state) {
 
 static int print_text(const report_t *r, void *state, FILE *out) {
   const leaks_at_end_t *end = state;
-  char a[24], b[24];
+  const leaks_t *l = &end->leaks;
+  char a[24], b[24], parts[LEAKS_PARTS_MAX];
   fprintf(out, "\n%sleaks at exit%s\n", r->bold, r->plain);
   if (!r->brief || end->result != LEAKS_SEARCHED)
     leaks_at_end_text(r, end, out);
   else
-    fprintf(out, "  leaked     %s in %s blocks; %s in %s reachable only from them\n",
-            report_bytes((int64_t)end->leaks.lost.bytes, a), report_count(end->leaks.lost.count, b),
-            report_bytes((int64_t)end->leaks.indirect.bytes, (char[24]){0}),
-            report_count(end->leaks.indirect.count, (char[24]){0}));
+    fprintf(out, "  leaked     %s in %s block%s%s\n", report_bytes((int64_t)l->total.bytes, a),
+            report_count(l->total.count, b), report_plural(l->total.count),
+            leaks_parts(l->lost, l->indirect, l->in_cycles, parts));
   return 0;
 }
 
