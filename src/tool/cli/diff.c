@@ -258,7 +258,7 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
     print_row(a, &functions->rows[i]);
     printf("%s\n", report_name(r, &function, (int)r->columns - 39, name));
   }
-  if (functions->count > a->top) report_more(functions->count - a->top, "functions", stdout);
+  if (functions->count > a->top) report_more(r, functions->count - a->top, "functions", stdout);
   print_heading(a, r, "stack");
   for (size_t i = 0; i < d->count && i < a->top; i++) {
     const diff_row_t *row = &d->rows[i];
@@ -266,7 +266,7 @@ static void print_text(const request_t *a, const diff_t *d, const diff_t *functi
     printf("%s\n", !row->before ? "new" : !row->after ? "gone" : "changed");
     report_stack_text(&sides[!row->in_old].report, row->stack, stdout);
   }
-  if (d->count > a->top) report_more(d->count - a->top, "stacks", stdout);
+  if (d->count > a->top) report_more(r, d->count - a->top, "stacks", stdout);
 }
 
 /* ---- Markdown ----------------------------------------------------------------------------- */

@@ -48,7 +48,7 @@ static const cli_option_t options[] = {
     {KEY_TOP, "top", "N", "show N functions, libraries and stacks (default 10)"},
     {KEY_TREE, "tree", "[DIRECTION:top-down|bottom-up]",
      "print a call tree: top-down (callees, the default) or bottom-up (callers)"},
-    {KEY_ALL, "all", NULL, "show all rows; in trees also branches below 1 %"},
+    {KEY_ALL, "all", NULL, "show all rows and all frames; in trees also branches below 1 %"},
     {KEY_FROM, "from", "TIME", "report from here: seconds since the start, or a marker"},
     {KEY_TO, "to", "TIME", "report up to here"},
     {KEY_PROGRAM, "program", "N",
@@ -402,7 +402,7 @@ static int report_sections(request_t *request, char **words) {
 
 int verb_report(int argc, char **argv) {
   cli_parser_t parser = cli_parser(&usage, argc, argv);
-  request_t request = {.report = {.measure = MEASURE_PEAK}};
+  request_t request = {.report = {.measure = MEASURE_PEAK, .has_all = true}};
   long top = 10;
   double limit_ns;
   int key;

@@ -45,7 +45,8 @@ typedef struct report {
   tree_direction_t tree;          /* a tree instead of lists */
   uint32_t top;                   /* rows of each list to print */
   bool top_given;                 /* in a summary, too */
-  bool all;                       /* all rows; in trees branches below 1 %, too */
+  bool all;                       /* all rows and frames; in trees branches below 1 %, too */
+  bool has_all;                   /* the verb has an option --all, which sets ALL */
   trace_filter_t calls;           /* selects traced calls */
   trace_t *trace;                 /* takes the call tree, which the JSON then lacks; NULL: none */
   const char *functions;          /* only traced functions that match; NULL: all */
@@ -144,7 +145,8 @@ char *report_name(const report_t *report, const frame_name_t *name, int room, ch
  * unknown. If lines have a width, the folder of the file is omitted. */
 void report_place(const report_t *report, const frame_name_t *name, char *out, size_t size);
 
-/* Prints the innermost functions of a stack, one line each. */
+/* Prints the functions of a stack, one line each: the innermost ones and the program's own, or all
+ * of them, and how many are left out in between. */
 void report_stack_text(const report_t *report, uint32_t stack, FILE *out);
 
 /* Adds the function's name, module, file and line, as far as they are known. */
@@ -184,7 +186,12 @@ char *report_count(uint64_t count, char *text);
 /* "s", or "" if COUNT is 1: for a noun behind the count. */
 static inline const char *report_plural(uint64_t count) { return count == 1 ? "" : "s"; }
 
+/* " (--all)" behind what says that a list or a stack is cut, if that option shows the rest. */
+static inline const char *report_rest(const report_t *report) {
+  return report->has_all && !report->all ? " (--all)" : "";
+}
+
 /* Prints "  … and 3 more PLURAL", with the singular for 1. */
-void report_more(size_t count, const char *plural, FILE *out);
+void report_more(const report_t *report, size_t count, const char *plural, FILE *out);
 
 #endif

@@ -252,7 +252,7 @@ void table_text(const report_t *r, const table_t *t, size_t most, const char *wh
   if (summed)
     print_sum(r, t, most, what, sum, widths, out);
   else if (t->count > most)
-    report_more(t->count - most, what, out);
+    report_more(r, t->count - most, what, out);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */

@@ -54,10 +54,11 @@ static void singular(const char *plural, char *out, size_t size) {
     snprintf(out, size, "%.*s", length ? length - 1 : 0, plural);
 }
 
-void report_more(size_t count, const char *plural, FILE *out) {
+void report_more(const report_t *r, size_t count, const char *plural, FILE *out) {
   char one[64];
   singular(plural, one, sizeof one);
-  fprintf(out, "  … and %zu more%s%s\n", count, *plural ? " " : "", count == 1 ? one : plural);
+  fprintf(out, "  … and %zu more%s%s%s\n", count, *plural ? " " : "", count == 1 ? one : plural,
+          report_rest(r));
 }
 
 char *report_error(double error, double value, char *text) {

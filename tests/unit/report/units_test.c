@@ -13,11 +13,11 @@
 
 #include "report/report.h"
 
-static void expect(size_t count, const char *plural, const char *line) {
+static void expect(const report_t *report, size_t count, const char *plural, const char *line) {
   char *text = NULL;
   size_t size = 0;
   FILE *out = open_memstream(&text, &size);
-  report_more(count, plural, out);
+  report_more(report, count, plural, out);
   fclose(out);
   assert_string_equal(text, line);
   free(text);
@@ -25,11 +25,14 @@ static void expect(size_t count, const char *plural, const char *line) {
 
 static void more_than_are_shown(void **state) {
   (void)state;
-  expect(2, "functions", "  … and 2 more functions\n");
-  expect(1, "functions", "  … and 1 more function\n");
-  expect(1, "libraries", "  … and 1 more library\n");
-  expect(7, "", "  … and 7 more\n");
-  expect(1, "", "  … and 1 more\n");
+  const report_t no_option = {0}, cut = {.has_all = true}, all = {.has_all = true, .all = true};
+  expect(&no_option, 2, "functions", "  … and 2 more functions\n");
+  expect(&no_option, 1, "functions", "  … and 1 more function\n");
+  expect(&no_option, 1, "libraries", "  … and 1 more library\n");
+  expect(&no_option, 7, "", "  … and 7 more\n");
+  expect(&no_option, 1, "", "  … and 1 more\n");
+  expect(&cut, 2, "functions", "  … and 2 more functions (--all)\n");
+  expect(&all, 2, "functions", "  … and 2 more functions\n");
 }
 
 int main(void) {

@@ -148,9 +148,10 @@ static const finding_row_t **find_new(const findings_t *f, const baseline_t *kno
 }
 
 static void print_text(const finding_row_t **rows, size_t count, size_t most) {
+  static const report_t style = {0};
   for (size_t i = 0; i < count && i < most; i++)
     print_row(rows[i]);
-  if (count > most) report_more(count - most, "new findings", stdout);
+  if (count > most) report_more(&style, count - most, "new findings", stdout);
 }
 
 static void print_json(const finding_row_t **rows, size_t count, size_t most) {

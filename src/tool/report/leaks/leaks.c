@@ -120,7 +120,7 @@ void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
   print_sum(r, l, out);
   for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
     print_stack(r, &l->by_stack[i], out);
-  if (l->by_stack_count > r->top) report_more(l->by_stack_count - (size_t)r->top, "stacks", out);
+  if (l->by_stack_count > r->top) report_more(r, l->by_stack_count - (size_t)r->top, "stacks", out);
 }
 
 void leaks_at_end_text(const report_t *r, const leaks_at_end_t *end, FILE *out) {

@@ -134,7 +134,7 @@ static size_t print_rows(const report_t *r, const findings_t *f, size_t first, F
   for (; i < f->count && finding_same_category(&f->rows[i], &f->rows[first]) && !f->rows[i].allowed;
        i++)
     if (shown++ < most) print_row(r, &f->rows[i], out);
-  if (shown > most) fprintf(out, "      … %zu more\n", shown - most);
+  if (shown > most) report_more(r, shown - most, "distinct calls", out);
   return i;
 }
 

@@ -125,7 +125,7 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
   print_limits(c, out);
   for (size_t i = 0; i < count && i < most; i++)
     print_unseen(r, &unseen[i], out);
-  if (count > most) fprintf(out, "      … %zu more\n", count - most);
+  if (count > most) report_more(r, count - most, "distinct calls", out);
   free(unseen);
   return 0;
 }

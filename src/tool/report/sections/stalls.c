@@ -198,7 +198,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
     print_head(r, &e->items[i], out);
     if (!r->brief) print_details(r, &e->items[i], out);
   }
-  if (e->count > top) report_more(e->count - top, "places", out);
+  if (e->count > top) report_more(r, e->count - top, "places", out);
   return 0;
 }
 

@@ -113,7 +113,7 @@ static void print_functions(const trace_view_t *v, FILE *out) {
     print_times(v, &f->times, f->total_ns, f->wait_ns, out);
     print_name(r, f->name, name_column(v), true, out);
   }
-  if (v->function_count > rows) report_more(v->function_count - rows, "functions", out);
+  if (v->function_count > rows) report_more(v->report, v->function_count - rows, "functions", out);
 }
 
 /* ---- the tree ------------------------------------------------------------------------------- */
@@ -165,11 +165,14 @@ static void print_slowest(const trace_view_t *v, FILE *out) {
     if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, plain_text(t->name));
     fputc('\n', out);
     uint32_t node = one->node;
-    for (int k = 0; node && k < STACK_SHOWN; k++, node = v->trace.nodes[node].parent) {
+    for (int k = 0; node && (r->all || k < STACK_SHOWN); k++, node = v->trace.nodes[node].parent) {
       fprintf(out, "%*s", NOTE_COLUMN, "");
       print_name(r, trace_node_name(v, node), NOTE_COLUMN, false, out);
     }
-    if (node) fprintf(out, "             … %" PRIu32 " more\n", v->trace.nodes[node].depth);
+    uint32_t omitted = node ? v->trace.nodes[node].depth : 0;
+    if (omitted)
+      fprintf(out, "%*s… %" PRIu32 " more frame%s%s\n", NOTE_COLUMN, "", omitted,
+              report_plural(omitted), report_rest(r));
   }
 }
 

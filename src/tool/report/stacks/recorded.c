@@ -11,7 +11,7 @@
 #include "symbol/language.h"
 #include "symbol/short_name.h"
 
-enum { DEPTH_SHOWN = 12, DEPTH_MAX = 4096 };
+enum { LINES_SHOWN = 12, OWN_SHOWN = 8, DEPTH_MAX = 4096 };
 
 char *report_name(const report_t *r, const frame_name_t *name, int room, char *out) {
   enum { LEAST_ROOM = 20 };
@@ -41,20 +41,76 @@ static void print_name(const report_t *r, const frame_name_t *name, int count, F
           times, r->plain);
 }
 
+/* Functions of a stack that are printed together: a recursion is one line. */
+typedef struct stack_line {
+  int first, count; /* of its functions */
+  bool is_shown;
+} stack_line_t;
+
+static int make_lines(const frame_name_t **names, int count, stack_line_t *lines) {
+  int lines_count = 0;
+  for (int i = 0; i < count; i++) {
+    if (i && names[i] == names[i - 1])
+      lines[lines_count - 1].count++;
+    else
+      lines[lines_count++] = (stack_line_t){.first = i, .count = 1};
+  }
+  return lines_count;
+}
+
+static int show(stack_line_t *line) {
+  if (line->is_shown) return 0;
+  line->is_shown = true;
+  return 1;
+}
+
+/* The program's own functions come first, since people look for these: below many frames of
+ * libraries, the innermost lines alone would have none. A single line is not left out, as what says
+ * so takes a line. */
+static void select_lines(const report_t *r, const frame_name_t **names, stack_line_t *lines,
+                         int count) {
+  int left = r->all ? count : LINES_SHOWN, own = r->all ? 0 : OWN_SHOWN;
+  for (int i = 0; i < count && own > 0; i++)
+    if (names[lines[i].first]->own) own--, left -= show(&lines[i]);
+  for (int i = 0; i < count && left > 0; i++)
+    left -= show(&lines[i]);
+  for (int i = 0; i < count; i++)
+    if (lines[i].count == 1 && (!i || lines[i - 1].is_shown) &&
+        (i + 1 == count || lines[i + 1].is_shown))
+      lines[i].is_shown = true;
+}
+
+static void print_omitted(const report_t *r, int omitted, bool is_more, FILE *out) {
+  if (omitted || is_more)
+    fprintf(out, "      %s… %d more frame%s%s%s%s\n", r->dim, omitted,
+            report_plural((uint64_t)omitted), is_more ? ", at least" : "", report_rest(r),
+            r->plain);
+}
+
+static void print_lines(const report_t *r, const frame_name_t **names, int known, int count,
+                        FILE *out) {
+  stack_line_t lines[DEPTH_MAX];
+  int lines_count = make_lines(names, known, lines), omitted = 0;
+  select_lines(r, names, lines, lines_count);
+  for (int i = 0; i < lines_count; i++) {
+    if (!lines[i].is_shown) {
+      omitted += lines[i].count;
+      continue;
+    }
+    print_omitted(r, omitted, false, out);
+    omitted = 0;
+    print_name(r, names[lines[i].first], lines[i].count, out);
+  }
+  print_omitted(r, omitted + count - known, count > READER_DEPTH_MAX, out);
+}
+
 void report_stack_text(const report_t *r, uint32_t stack, FILE *out) {
   const frame_name_t *names[DEPTH_MAX];
   int count = frame_names_of_stack(r->names, stack, names, DEPTH_MAX);
-  if (count < 0) fprintf(out, "      [the stack is not in the recording]\n");
-  int i = 0, most = count < DEPTH_MAX ? count : DEPTH_MAX;
-  for (int line = 0; i < most && line < DEPTH_SHOWN; line++) {
-    int equal = i + 1;
-    while (equal < most && names[equal] == names[i])
-      equal++;
-    print_name(r, names[i], equal - i, out);
-    i = equal;
-  }
-  if (count > i)
-    fprintf(out, "      … %d more%s\n", count - i, count > READER_DEPTH_MAX ? ", at least" : "");
+  if (count < 0)
+    fprintf(out, "      [the stack is not in the recording]\n");
+  else
+    print_lines(r, names, count < DEPTH_MAX ? count : DEPTH_MAX, count, out);
 }
 
 void report_function_json(const frame_name_t *name, json_object *o) {
