@@ -94,36 +94,137 @@ static time_t started(const audit_t *a) {
   return (time_t)(reader_header(a->reader)->start_realtime_ns / 1000000000);
 }
 
-static bool add_findings(findings_t *f, const audited_program_t *by, const audit_entry_t *s,
-                         const frame_name_t *site) {
-  const audit_t *a = by->audit;
-  uint32_t categories[CATEGORIES_MAX];
-  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX];
-  const char *function = audit_function_name(a, s->function);
-  audit_text(a, s, text);
-  size_t n = policy_categories(a->flat, s->function, text, categories, CATEGORIES_MAX);
-  for (size_t i = 0; i < n; i++) {
-    finding_row_t row = {
-        .by = by, .sighting = s, .category = &a->policy->categories[categories[i]]};
-    row.site = site;
-    row.owner = owner_of(f, a->policy, site);
-    row.arguments = strdup(audit_words(a, s, words, sizeof words));
-    row.class = strdup(audit_class(a, s, words, sizeof words));
+/* What is known of one call site, hooked or traced. */
+typedef struct site_facts {
+  const char *function, *text; /* the first text argument */
+  const uint32_t *categories;
+  size_t category_count;
+  const char *words, *class;
+} site_facts_t;
+
+static bool add_findings(findings_t *f, finding_row_t row, const site_facts_t *facts) {
+  const audit_t *a = row.by->audit;
+  for (size_t i = 0; i < facts->category_count; i++) {
+    row.category = &a->policy->categories[facts->categories[i]];
+    row.owner = owner_of(f, a->policy, row.site);
+    row.arguments = strdup(facts->words);
+    row.class = strdup(facts->class);
     if (!row.owner || !row.arguments || !row.class || !add_row(f, &row)) {
       free(row.arguments);
       free(row.class);
       return false;
     }
-    f->rows[f->count - 1].too_early = too_early(a->policy, s, row.category->id);
     finding_row_t *added = &f->rows[f->count - 1];
-    added->fingerprint = fingerprint_of(added, function);
-    added->allowed =
-        policy_allows(a->policy, row.category->id, function, row.owner, text, started(a));
+    added->too_early = too_early(a->policy, row.sighting, row.category->id);
+    added->fingerprint = fingerprint_of(added, facts->function);
+    added->allowed = policy_allows(a->policy, row.category->id, facts->function, row.owner,
+                                   facts->text, started(a));
   }
   return true;
 }
 
+static const frame_name_t *site_of(const audited_program_t *by, uint32_t stack) {
+  const frame_name_t *site = frame_names_owner(by->report.names, stack);
+  return site && site->system ? NULL : site;
+}
+
+static bool add_hooked(findings_t *f, const audited_program_t *by, const audit_entry_t *s) {
+  const audit_t *a = by->audit;
+  uint32_t categories[CATEGORIES_MAX];
+  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX], class[WORDS_MAX];
+  audit_text(a, s, text);
+  const site_facts_t facts = {
+      .function = audit_function_name(a, s->function),
+      .text = text,
+      .categories = categories,
+      .category_count = policy_categories(a->flat, s->function, text, categories, CATEGORIES_MAX),
+      .words = audit_words(a, s, words, sizeof words),
+      .class = audit_class(a, s, class, sizeof class)};
+  const finding_row_t row = {.by = by, .sighting = s, .site = site_of(by, s->stack)};
+  return add_findings(f, row, &facts);
+}
+
+/* ---- traced calls --------------------------------------------------------------------------- */
+
+bool finding_is_traced(const report_t *r, const coverage_call_t *call) {
+  const record_frame_t *innermost;
+  const frame_name_t *names;
+  if (call->class != COVERAGE_BELOW && call->class != COVERAGE_UNEXPLAINED) return false;
+  if (reader_header(r->reader)->mode & RECORD_FROM_OUTSIDE) return true;
+  if (reader_program_stack(r->reader, call->stack, &innermost, 1) <= 0)
+    return call->class == COVERAGE_UNEXPLAINED;
+  return frame_names_of_frame(r->names, innermost, &names) > 0 && !names[0].system;
+}
+
+const policy_category_t *finding_category(const audit_t *a, const coverage_call_t *call) {
+  uint32_t categories[CATEGORIES_MAX];
+  const policy_category_t *severest = NULL;
+  size_t n = a->policy ? coverage_categories(a->flat, call, categories, CATEGORIES_MAX) : 0;
+  for (size_t i = 0; i < n; i++) {
+    const policy_category_t *category = &a->policy->categories[categories[i]];
+    if (!severest || category->level > severest->level) severest = category;
+  }
+  return severest;
+}
+
+/* SIGHTING is set from CALL, and is that of the rows. */
+static bool add_traced(findings_t *f, const audited_program_t *by, const coverage_call_t *call,
+                       audit_entry_t *sighting) {
+  const audit_t *a = by->audit;
+  const policy_category_t *category = finding_category(a, call);
+  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX], class[WORDS_MAX];
+  if (!category) return true;
+  *sighting = (audit_entry_t){.function = UINT32_MAX,
+                              .stack = call->stack,
+                              .stream = UINT32_MAX,
+                              .arguments_size = call->arguments_size,
+                              .arguments = call->arguments,
+                              .count = call->count,
+                              .first = call->first,
+                              .last = call->last,
+                              .results = call->results};
+  audit_text_of(call->kinds, call->arguments, call->arguments_size, text);
+  audit_own_path(text, reader_header(a->reader)->pid);
+  const uint32_t number = (uint32_t)(category - a->policy->categories);
+  const site_facts_t facts = {
+      .function = call->call->name,
+      .text = text,
+      .categories = &number,
+      .category_count = 1,
+      .words = audit_words_of(call->call->name, a->machine, call->kinds, call->arguments,
+                              call->arguments_size, words, sizeof words),
+      .class =
+          audit_class_of(call->kinds, call->arguments, call->arguments_size, class, sizeof class)};
+  const finding_row_t row = {
+      .by = by, .sighting = sighting, .traced = call, .site = site_of(by, call->stack)};
+  return add_findings(f, row, &facts);
+}
+
+static size_t coverage_rows(const audited_t *audited) {
+  size_t count = 0;
+  for (size_t i = 0; i < audited->count; i++)
+    count += audited->programs[i].audit->coverage.count;
+  return count;
+}
+
+static int add_all_traced(findings_t *f, const audited_t *audited) {
+  f->sightings = calloc(coverage_rows(audited) + 1, sizeof *f->sightings);
+  if (!f->sightings) return SONDE_ENOMEM;
+  audit_entry_t *next = f->sightings;
+  for (size_t i = 0; i < audited->count; i++) {
+    const audited_program_t *by = &audited->programs[i];
+    const coverage_t *c = &by->audit->coverage;
+    for (size_t k = 0; by->audit->policy && k < c->count; k++)
+      if (finding_is_traced(&by->report, &c->calls[k]) && !add_traced(f, by, &c->calls[k], next++))
+        return SONDE_ENOMEM;
+  }
+  return 0;
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
 const char *finding_function(const finding_row_t *row) {
+  if (row->traced) return row->traced->call->name;
   return audit_function_name(row->by->audit, row->sighting->function);
 }
 
@@ -165,19 +266,17 @@ static int by_severity(const void *left, const void *right) {
 static int add_program(findings_t *f, const audited_program_t *by) {
   const audit_t *a = by->audit;
   if (!a->policy) return 0;
-  for (size_t i = 0; i < a->count; i++) {
-    const frame_name_t *site = frame_names_owner(by->report.names, a->entries[i].stack);
-    if (!add_findings(f, by, &a->entries[i], site && site->system ? NULL : site))
-      return SONDE_ENOMEM;
-  }
+  for (size_t i = 0; i < a->count; i++)
+    if (!add_hooked(f, by, &a->entries[i])) return SONDE_ENOMEM;
   return 0;
 }
 
-int findings_make(findings_t *out, const audited_t *audited) {
+int findings_make(findings_t *out, const audited_t *audited, bool hooked_only) {
   int status = 0;
   *out = (findings_t){.audited = audited};
   for (size_t i = 0; i < audited->count && status == 0; i++)
     status = add_program(out, &audited->programs[i]);
+  if (status == 0 && !hooked_only) status = add_all_traced(out, audited);
   if (out->count) qsort(out->rows, out->count, sizeof *out->rows, by_severity);
   return status;
 }
@@ -190,6 +289,7 @@ void findings_free(findings_t *f) {
   for (size_t i = 0; i < f->owner_count; i++)
     free(f->owners[i]);
   free(f->rows);
+  free(f->sightings);
   free(f->owners);
   *f = (findings_t){0};
 }

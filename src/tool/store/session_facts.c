@@ -194,7 +194,7 @@ static bool add_audit(collector_t *k, const report_t *report) {
   audited_program_t program = {.report = *report, .audit = k->audit};
   const audited_t audited = {.programs = &program, .count = 1};
   findings_t found;
-  bool good = findings_make(&found, &audited) == 0 && add_findings(k, &found);
+  bool good = findings_make(&found, &audited, false) == 0 && add_findings(k, &found);
   findings_free(&found);
   return good;
 }

@@ -106,6 +106,10 @@ uint32_t audit_machine(const reader_t *reader);
  * machine, a private network or the internet. */
 char *audit_class(const audit_t *audit, const audit_entry_t *entry, char *out, size_t size);
 
+/* The same for recorded arguments of these kinds. */
+char *audit_class_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                     uint32_t arguments_size, char *out, size_t size);
+
 const char *audit_function_name(const audit_t *audit, uint32_t function);
 
 #endif

@@ -245,7 +245,12 @@ char *audit_words(const audit_t *a, const audit_entry_t *s, char *out, size_t si
 }
 
 char *audit_class(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
-  return write_values(kinds_of(a, s), s->arguments, s->arguments_size,
+  return audit_class_of(kinds_of(a, s), s->arguments, s->arguments_size, out, size);
+}
+
+char *audit_class_of(const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                     uint32_t arguments_size, char *out, size_t size) {
+  return write_values(kinds, arguments, arguments_size,
                       (text_writer_t){.out = out, .size = size, .class = true});
 }
 

@@ -26,7 +26,7 @@ static bool read_all(audit_recording_t *r) {
   r->report.names = frame_names_new(r->report.reader, r->report.naming);
   return r->audit && r->report.names && read_calls(r) &&
          audited_open(&r->audited, &r->report, r->audit) == 0 &&
-         findings_make(&r->findings, &r->audited) == 0;
+         findings_make(&r->findings, &r->audited, false) == 0;
 }
 
 bool audit_recording_open(audit_recording_t *r, const char *path,

@@ -180,7 +180,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   const audited_t *all = all_of(r, state);
   findings_t f = {0};
   int status = ((section_state_t *)state)->status;
-  if (status == 0) status = findings_make(&f, all);
+  if (status == 0) status = findings_make(&f, all, true); /* traced calls are in the coverage */
   print_head(r, all, out);
   completeness_t complete = {0};
   for (size_t k = 0; status == 0 && k < f.count; k++)
@@ -208,6 +208,7 @@ static json_object *row_json(const audited_t *all, const finding_row_t *row) {
   snprintf(fingerprint, sizeof fingerprint, "%016" PRIx64, row->fingerprint);
   finding_add_json(row, o);
   if (row->site) json_add_text(o, "module", row->site->library);
+  if (row->traced) json_add_flag(o, "traced", true);
   json_add_number(o, "calls", (int64_t)row->sighting->count);
   json_add_number(o, "first_ns", (int64_t)reader_ns(r->reader, row->sighting->first));
   json_add_number(o, "last_ns", (int64_t)reader_ns(r->reader, row->sighting->last));
@@ -269,7 +270,7 @@ static json_object *make_json(const report_t *r, void *state) {
   const audited_t *all = all_of(r, state);
   findings_t f = {0};
   json_object *o = NULL;
-  if (((section_state_t *)state)->status == 0 && findings_make(&f, all) == 0) {
+  if (((section_state_t *)state)->status == 0 && findings_make(&f, all, false) == 0) {
     json_object *rows = json_new_array();
     uint64_t damaged = 0;
     for (size_t i = 0; i < all->count; i++)

@@ -5,27 +5,18 @@
 #include <stdlib.h>
 
 #include "base/wrap.h"
+#include "report/findings.h"
 #include "report/json.h"
 #include "sonde/status.h"
 
-enum { BRIEF_ROWS = 3, CATEGORIES_MAX = 32, WORDS_MAX = 2200 };
+enum { BRIEF_ROWS = 3, WORDS_MAX = 2200 };
 
 static const char *const class_words[COVERAGE_CLASSES] = {"",      "early",       "hooked",
                                                           "below", "unexplained", "own"};
 
-bool coverage_is_unseen(const coverage_call_t *call) {
+/* No hook saw it. */
+static bool is_unseen(const coverage_call_t *call) {
   return call->class == COVERAGE_BELOW || call->class == COVERAGE_UNEXPLAINED;
-}
-
-const policy_category_t *coverage_category(const audit_t *a, const coverage_call_t *call) {
-  uint32_t categories[CATEGORIES_MAX];
-  const policy_category_t *severest = NULL;
-  size_t n = a->policy ? coverage_categories(a->flat, call, categories, CATEGORIES_MAX) : 0;
-  for (size_t i = 0; i < n; i++) {
-    const policy_category_t *category = &a->policy->categories[categories[i]];
-    if (!severest || category->level > severest->level) severest = category;
-  }
-  return severest;
 }
 
 /* ---- text ----------------------------------------------------------------------------------- */
@@ -115,10 +106,10 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
   if (!unseen) return SONDE_ENOMEM;
   size_t count = 0, most = report_rows(r, BRIEF_ROWS);
   for (size_t i = 0; i < c->count; i++)
-    if (coverage_is_unseen(&c->calls[i])) {
+    if (is_unseen(&c->calls[i])) {
       unseen_t *u = &unseen[count++];
       u->call = &c->calls[i];
-      u->category = coverage_category(a, u->call);
+      u->category = finding_category(a, u->call);
     }
   if (count) qsort(unseen, count, sizeof *unseen, by_severity);
   print_totals(r, c, out);
@@ -156,7 +147,7 @@ void coverage_results_json(const call_results_t *results, audit_result_t kind, j
 
 static json_object *call_json(const report_t *r, const audit_t *a, const coverage_call_t *call) {
   char words[WORDS_MAX];
-  const policy_category_t *category = coverage_category(a, call);
+  const policy_category_t *category = finding_category(a, call);
   json_object *o = json_new_object();
   json_add_text(o, "class", class_words[call->class]);
   json_add_text(o, "call", call->call->name);

@@ -8,12 +8,6 @@
 #include "analysis/audit/audit.h"
 #include "report/report.h"
 
-/* The most severe category whose rules match CALL; NULL: none. */
-const policy_category_t *coverage_category(const audit_t *audit, const coverage_call_t *call);
-
-/* Whether no hook saw CALL. */
-bool coverage_is_unseen(const coverage_call_t *call);
-
 /* Adds "results", of calls with results of KIND, to ROW if any is known. */
 void coverage_results_json(const call_results_t *results, audit_result_t kind, json_object *row);
 

@@ -9,7 +9,6 @@
 #include "analysis/why/rules.h"
 #include "report/crash.h"
 #include "report/findings.h"
-#include "report/sections/coverage.h"
 #include "report/own_code.h"
 #include "report/sections/analyses.h"
 #include "report/why/why.h"
@@ -130,7 +129,7 @@ static int exit_signal_of(const record_header_t *h) {
 /* Calls that the policy does not allow. */
 static bool add_calls(why_t *w, const audited_t *audited) {
   findings_t found = {0};
-  bool good = findings_make(&found, audited) == 0;
+  bool good = findings_make(&found, audited, false) == 0;
   for (size_t i = 0; good && i < found.count; i++) {
     const finding_row_t *row = &found.rows[i];
     if (row->allowed || row->by->report.reader != w->reader) continue;
@@ -149,45 +148,6 @@ static bool add_calls(why_t *w, const audited_t *audited) {
                         .first_ns = reader_ns(w->reader, row->sighting->first)};
   }
   findings_free(&found);
-  return good;
-}
-
-/* Calls of a program without an agent, whose system calls were traced. */
-static bool add_traced(why_t *w, const audited_program_t *by) {
-  const audit_t *a = by->audit;
-  char words[2048];
-  time_t start = (time_t)(reader_header(w->reader)->start_realtime_ns / 1000000000);
-  for (size_t i = 0; i < a->coverage.count; i++) {
-    const coverage_call_t *call = &a->coverage.calls[i];
-    const policy_category_t *category = coverage_category(a, call);
-    if (!category || !coverage_is_unseen(call)) continue;
-    const frame_name_t *site = frame_names_owner(by->report.names, call->stack);
-    audit_text_of(call->kinds, call->arguments, call->arguments_size, words);
-    if (policy_allows(a->policy, category->id, call->call->name, site ? site->library : "", words,
-                      start))
-      continue;
-    audit_words_of(call->call->name, a->machine, call->kinds, call->arguments, call->arguments_size,
-                   words, sizeof words);
-    why_call_t *c = ARRAY_ADD(w->calls);
-    if (!c) return false;
-    *c = (why_call_t){.category = category->id,
-                      .title = category->title,
-                      .level = policy_level_word(category->level),
-                      .function = call->call->name,
-                      .arguments = why_copy_text(w, words),
-                      .stack = call->stack,
-                      .count = call->count,
-                      .first_ns = reader_ns(w->reader, call->first)};
-  }
-  return true;
-}
-
-static bool add_all_calls(why_t *w, const audited_t *audited) {
-  bool good = add_calls(w, audited);
-  bool is_alone = reader_header(w->reader)->mode & RECORD_FROM_OUTSIDE;
-  for (size_t i = 0; good && is_alone && i < audited->count; i++)
-    if (audited->programs[i].report.reader == w->reader)
-      good = add_traced(w, &audited->programs[i]);
   return good;
 }
 
@@ -265,7 +225,7 @@ bool why_report_finish(why_report_t *why, const report_t *r, void *const *states
   w->mappings = section_vm_mappings(states[2]);
   if (r->replay->modes & RECORD_ANY_BLOCKS) w->replay = r->replay;
   if (!stalls || !audited || !why_complete(w, r->cpu_time) || !add_stalls(w, stalls) ||
-      !add_all_calls(w, audited) || !add_crash(w, r, section_crash_record(states[4])))
+      !add_calls(w, audited) || !add_crash(w, r, section_crash_record(states[4])))
     return false;
   why_find(w, &why->findings);
   return !w->failed;
