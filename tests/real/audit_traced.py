@@ -79,6 +79,15 @@ def cut_rows_and_cut_frames_differ():
     assert "more frames (--all)" in text, text
 
 
+def the_head_says_that_calls_were_traced():
+    text = sonde("report", _recorded(), "audit")
+    head = re.search(r"^audit\n(  .*\n(?:   .*\n)*)", text, re.M)[1]
+    told = re.match(r"  calls      (\d+) system calls with (\d+) distinct stacks or arguments, seen by tracing;", head)
+    rows = audit_of(_recorded())["coverage"]["system_calls"]
+    assert (int(told[1]), int(told[2])) == (sum(row["calls"] for row in rows), len(rows)), head
+    assert "the program is statically linked, so no function was hooked" in " ".join(head.split()), head
+
+
 def _csv(path):
     text = sonde("export", "--as", "csv", path)
     return list(csv.DictReader(io.StringIO(text)))
@@ -137,6 +146,9 @@ def a_program_that_makes_its_calls_itself():
     program = compile_audited(OWN_CALLS, "-g")
     path, done = record_audit([program], "files", "--coverage")
     assert done.returncode == 0, done
+    text = " ".join(sonde("report", path, "audit").split())
+    assert "seen by tracing; the program makes them itself and called no hooked function" in text, text
+    assert "4 made by the program itself" in text and "hooks observed" not in text, text
     _is_in_csv(path, "openat", '"/nonexistent/own"', "own_openat", 4)
 
 
@@ -151,5 +163,5 @@ def hooked_calls_are_still_counted_as_such():
 
 
 run_cases([a_cut_stack_keeps_the_programs_functions, all_cuts_no_stack, cut_rows_and_cut_frames_differ,
-           exports_have_the_traced_calls, an_old_baseline_does_not_know_new_traced_calls,
+           the_head_says_that_calls_were_traced, exports_have_the_traced_calls, an_old_baseline_does_not_know_new_traced_calls,
            a_program_that_makes_its_calls_itself, hooked_calls_are_still_counted_as_such])

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/wrap.h"
+#include "image/path.h"
 #include "report/sections/analyses.h"
 #include "report/sections/coverage.h"
 #include "report/findings.h"
@@ -69,6 +70,30 @@ static uint32_t absent_functions(const audit_t *a) {
   return count;
 }
 
+/* A static program has no system library. */
+static bool is_static(const reader_t *reader) {
+  size_t count;
+  const record_image_t *images = reader_images(reader, &count);
+  for (size_t i = 0; i < count; i++)
+    if (images[i].path[0] == '/' && path_is_system(images[i].path, NULL)) return false;
+  return count > 0;
+}
+
+/* Of a program whose system calls were traced, since it calls no function with a hook. */
+static void print_traced(const audited_program_t *p, bool is_alone, FILE *out) {
+  char text[24];
+  const self_made_t made = coverage_self_made(&p->report, p->audit);
+  const char *why = !is_alone ? "the program makes them itself and called no hooked function"
+                    : is_static(p->report.reader)
+                        ? "the program is statically linked, so no function was hooked"
+                        : "the program has no agent, so no function was hooked";
+  wrap_format(
+      out, (wrap_t){.indent = 13, .columns = p->report.columns},
+      "  calls      %s system call%s with %zu distinct stacks or arguments, seen by tracing; "
+      "%s",
+      report_count(made.calls, text), report_plural(made.calls), made.distinct, why);
+}
+
 static void print_program(const audited_program_t *p, FILE *out) {
   char text[24];
   const audit_t *a = p->audit;
@@ -76,12 +101,13 @@ static void print_program(const audited_program_t *p, FILE *out) {
     fprintf(out, "  the recording has no valid policy; %s calls\n", report_count(a->calls, text));
     return;
   }
-  if (reader_header(p->report.reader)->mode & RECORD_FROM_OUTSIDE && a->coverage.recorded) {
-    fprintf(out, "  functions  none is hooked, since the program has no agent\n");
-    return;
-  }
-  fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",
-          report_count(a->calls, text), a->count);
+  bool is_alone = reader_header(p->report.reader)->mode & RECORD_FROM_OUTSIDE;
+  if (a->coverage.recorded && (is_alone || coverage_is_all(&p->report, a)))
+    print_traced(p, is_alone, out);
+  else
+    fprintf(out, "  calls      %s, with %zu distinct stacks or arguments\n",
+            report_count(a->calls, text), a->count);
+  if (is_alone && a->coverage.recorded) return;
   if (!report_is_tight(&p->report))
     fprintf(out,
             "  functions  %" PRIu32 " audited; %" PRIu32

@@ -19,6 +19,21 @@ static bool is_unseen(const coverage_call_t *call) {
   return call->class == COVERAGE_BELOW || call->class == COVERAGE_UNEXPLAINED;
 }
 
+self_made_t coverage_self_made(const report_t *r, const audit_t *a) {
+  self_made_t made = {0};
+  for (size_t i = 0; i < a->coverage.count; i++) {
+    const coverage_call_t *call = &a->coverage.calls[i];
+    if (!finding_is_traced(r, call)) continue;
+    made.calls += call->count;
+    made.distinct++;
+  }
+  return made;
+}
+
+bool coverage_is_all(const report_t *r, const audit_t *a) {
+  return !a->calls && !a->coverage.totals[COVERAGE_HOOKED] && coverage_self_made(r, a).calls;
+}
+
 /* ---- text ----------------------------------------------------------------------------------- */
 
 typedef struct unseen {
@@ -40,11 +55,29 @@ static bool is_alone(const report_t *r) {
   return reader_header(r->reader)->mode & RECORD_FROM_OUTSIDE;
 }
 
-static void print_totals(const report_t *r, const coverage_t *c, FILE *out) {
+/* Without "hooks observed 0 %", which is no fault of the hooks. */
+static void print_self_made(const report_t *r, const audit_t *a, FILE *out) {
+  char early[24], own[24], below[24];
+  const coverage_t *c = &a->coverage;
+  uint64_t made = coverage_self_made(r, a).calls, others = coverage_possible(c) - made;
+  fprintf(out, "\n%scoverage%s\n  system calls  %s made by the program itself", r->bold, r->plain,
+          report_count(made, own));
+  if (others) fprintf(out, ", %s by system libraries", report_count(others, below));
+  if (c->totals[COVERAGE_EARLY])
+    fprintf(out, ", %s before the agent started", report_count(c->totals[COVERAGE_EARLY], early));
+  fputc('\n', out);
+}
+
+static void print_totals(const report_t *r, const audit_t *a, FILE *out) {
+  const coverage_t *c = &a->coverage;
   char made[24], early[24], hooked[24], below[24], unexplained[24];
   if (is_alone(r)) {
     fprintf(out, "\n%ssystem calls%s\n  traced     %s of those that the policy's functions make\n",
             r->bold, r->plain, report_count(coverage_possible(c), made));
+    return;
+  }
+  if (coverage_is_all(r, a)) {
+    print_self_made(r, a, out);
     return;
   }
   fprintf(out, "\n%scoverage%s\n", r->bold, r->plain);
@@ -112,7 +145,7 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
       u->category = finding_category(a, u->call);
     }
   if (count) qsort(unseen, count, sizeof *unseen, by_severity);
-  print_totals(r, c, out);
+  print_totals(r, a, out);
   print_limits(c, out);
   for (size_t i = 0; i < count && i < most; i++)
     print_unseen(r, &unseen[i], out);
