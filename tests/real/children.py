@@ -261,6 +261,31 @@ def children_that_are_not_followed(folder):
     assert "children" not in done.stderr, done.stderr
 
 
+def forked_children_whose_calls_are_not_audited(folder):
+    """The parent uses more CPU time than its child, which makes the calls and executes nothing."""
+    program = compile_c("""
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int main(int count, char **words) {
+  while (clock() < CLOCKS_PER_SEC / 10) {}
+  if (count > 1 && fork() == 0) {
+    for (int i = 0; i < 150; i++) close(open("/etc/passwd", O_RDONLY));
+    _exit(0);
+  }
+  wait(0);
+  return 0;
+}""")
+    said = "the command's children were not recorded, so their calls are missing; add --follow"
+    path, done = record([program, "child"], "--audit=files", path=folder / "audited.sonde", text=True)
+    assert said in done.stderr, done.stderr
+    assert "children of the command were not recorded" in sonde("report", path)
+    for command, options in ([program], ["--audit=files"]), ([program, "child"], ["--sample"]):
+        _, done = record(command, *options, path=folder / "other.sonde", text=True)
+        assert "--follow" not in done.stderr, (command, options, done.stderr)
+
+
 def a_removed_folder(folder):
     path = folder / "gone" / "run.sonde"
     path.parent.mkdir()

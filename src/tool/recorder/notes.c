@@ -67,11 +67,14 @@ void notes_of_refused_tracing(int error, bool is_option) {
         error == EPERM && is_option ? "; without the right to ptrace, leave out --coverage" : "");
 }
 
-void notes_of_children(uint64_t own_cpu_ns, uint64_t children_cpu_ns) {
-  if (children_matter(own_cpu_ns, children_cpu_ns))
-    message_note("the command's children, which used %.2f s of CPU time, were not recorded; "
-                 "add --follow",
-                 (double)children_cpu_ns / 1e9);
+void notes_of_children(bool is_audit, bool traced, uint64_t own_cpu_ns, uint64_t children_cpu_ns) {
+  const char *remedy = traced ? "" : "; add --follow";
+  if (!children_matter(is_audit, own_cpu_ns, children_cpu_ns)) return;
+  if (is_audit)
+    message_note("the command's children were not recorded, so their calls are missing%s", remedy);
+  else
+    message_note("the command's children, which used %.2f s of CPU time, were not recorded%s",
+                 (double)children_cpu_ns / 1e9, remedy);
 }
 
 /* Functions with space for a patch at their entry. */

@@ -21,8 +21,9 @@ void notes_of_programs(const shm_control_t *control, bool is_listed, const proce
  */
 void notes_of_refused_tracing(int error, bool is_option);
 
-/* After a command without --follow: that its children are missing, if they used much CPU time. */
-void notes_of_children(uint64_t own_cpu_ns, uint64_t children_cpu_ns);
+/* After a command without --follow: that its children are missing, if they used much CPU time, or
+ * if calls are audited. Children whose program is TRACED cannot be followed. */
+void notes_of_children(bool is_audit, bool traced, uint64_t own_cpu_ns, uint64_t children_cpu_ns);
 
 /* Functions that --trace could not trace. */
 void notes_of_trace(const shm_control_t *control);

@@ -373,7 +373,8 @@ static void list_processes(recorder_t *s, bool is_kept) {
                  count - unrecorded, count, s->path);
   } else if (s->had_children) {
     (void)recording_add_children(&s->recording, s->own_cpu_ns, s->children_cpu_ns);
-    notes_of_children(s->own_cpu_ns, s->children_cpu_ns);
+    notes_of_children(s->options->mode & RECORD_AUDIT, s->traced >= TRACED_GO, s->own_cpu_ns,
+                      s->children_cpu_ns);
   }
 }
 

@@ -78,7 +78,8 @@ static bool add_event(void *state, const record_event_t *e) {
 static bool has_data(const report_t *r, void *state) {
   const processes_t *p = state;
   return p->count > (r->brief ? 1 : 0) ||
-         (p->has_children && children_matter(p->own_cpu_ns, p->children_cpu_ns));
+         (p->has_children && children_matter(reader_header(r->reader)->mode & RECORD_AUDIT,
+                                             p->own_cpu_ns, p->children_cpu_ns));
 }
 
 /* The path of a child's recording, which is beside that of the program, also after both moved. */
@@ -110,11 +111,15 @@ static void print_row(const report_t *r, const process_t *p, FILE *out) {
   }
 }
 
-static void print_children(const processes_t *p, FILE *out) {
+/* A program from outside whose calls are audited is traced, without its children. */
+static void print_children(const report_t *r, const processes_t *p, FILE *out) {
+  uint32_t mode = reader_header(r->reader)->mode;
+  bool traced = mode & RECORD_AUDIT && mode & RECORD_FROM_OUTSIDE;
   fprintf(out,
           "  the children of the command were not recorded: they used %.2f s of CPU\n"
-          "  time, the command itself %.2f s; record them with 'sonde record --follow'\n",
-          (double)p->children_cpu_ns / 1e9, (double)p->own_cpu_ns / 1e9);
+          "  time, the command itself %.2f s%s\n",
+          (double)p->children_cpu_ns / 1e9, (double)p->own_cpu_ns / 1e9,
+          traced ? "" : "; record them with 'sonde record --follow'");
 }
 
 static int by_start(const void *a, const void *b) {
@@ -126,7 +131,7 @@ static int by_start(const void *a, const void *b) {
 static int print_text(const report_t *r, void *state, FILE *out) {
   processes_t *p = state;
   fprintf(out, "\n%sprocesses%s\n", r->bold, r->plain);
-  if (p->has_children) print_children(p, out);
+  if (p->has_children) print_children(r, p, out);
   if (!p->count) return 0;
   qsort(p->items, p->count, sizeof *p->items, by_start);
   fprintf(out, "  %zu in this run", p->count);
