@@ -100,13 +100,18 @@ static void note_moves(const shm_control_t *c) {
                    c->code_unmoved[i] == 1 ? " is" : "s are", move_fault_texts[i]);
 }
 
-/* A single glob selects imported functions, and may be meant for those of the program. */
+/* A single glob selects imported functions, and may be meant for those of the program. A name of
+ * the program's function may be that of one that the compiler inlined. */
 static void note_no_match(const char *pattern) {
   bool is_import = strpbrk(pattern, "*?") && !strpbrk(pattern, "!,:[");
-  message_note("no traceable function or method matches '%s'; %s%s%s", pattern,
+  bool may_be_inlined = strchr(pattern, '!') || !strpbrk(pattern, "*?[");
+  message_note("no traceable function or method matches '%s'; %s%s%s%s", pattern,
                is_import ? "functions of the program itself: --trace='!"
                          : "see 'sonde help record'",
-               is_import ? pattern : "", is_import ? "'" : "");
+               is_import ? pattern : "", is_import ? "'" : "",
+               may_be_inlined && !is_import
+                   ? "; an inlined function has no calls: rebuild with -finstrument-functions"
+                   : "");
 }
 
 void notes_of_trace(const shm_control_t *c) {

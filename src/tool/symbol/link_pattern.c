@@ -362,6 +362,16 @@ static bool is_of_c(const name_t *n, size_t size) {
   return !strpbrk("+<({~", (char[]){*p->text, 0});
 }
 
+/* Functions of namespaces and classes with the only part of N as their last component: those of C++
+ * and of Rust's legacy scheme (base/link_name.h), and of v0 those that are not generic. */
+static void put_last(buffer_t *b, const name_t *n) {
+  const part_t *p = &n->parts[0];
+  begin(b, n, ">");
+  put(b, "%.*s", (int)p->size, p->text);
+  begin(b, n, "_RNv*");
+  put_counted(b, p->text, p->size);
+}
+
 static void put_glob(buffer_t *b, const char *glob, size_t size) {
   size_t library = library_size(glob, size), rest = size - library;
   const char *text = glob + library;
@@ -375,11 +385,13 @@ static void put_glob(buffer_t *b, const char *glob, size_t size) {
   if (!is_name || is_c) put(b, "%.*s", (int)size, glob);
   if (!is_name || (is_c && (*text == '*' || *text == '_'))) return;
   put_function(b, &name);
+  if (is_c && library && glob[library - 1] == '!') put_last(b, &name);
   if (library || has_wildcard(text, rest)) return;
   /* Alone and without wildcards: functions of the program, too. Linker names have wildcards. */
   name.prefix = "!";
   name.prefix_size = 1;
   put_function(b, &name);
+  if (is_c) put_last(b, &name);
 }
 
 /* The end of the glob at TEXT: a comma outside of brackets, or the end. */

@@ -12,7 +12,8 @@
 /* Writes PATTERN, a list of globs separated by commas (--trace), to OUT. A name of a function of
  * C++ or Rust becomes the globs of its linker names; a name that C may have, too, is copied and
  * becomes globs. Arguments of functions and templates do not count. A name without a library and
- * without wildcards becomes globs for functions of the program ("!_ZN3net…"), too. Other globs are
+ * without wildcards becomes globs for functions of the program ("!_ZN3net…"), too. Of functions of
+ * images, a name without "::" becomes globs for the last component ("!>read"), too. Other globs are
  * copied. False if OUT is too small. */
 bool link_pattern(const char *pattern, char *out, size_t size);
 

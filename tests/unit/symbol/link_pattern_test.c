@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/glob.h"
+#include "base/link_name.h"
 #include "symbol/link_pattern.h"
 
 static const char *const linked[] = {
@@ -65,7 +65,7 @@ static bool selects(const char *list, const char *name) {
     size_t size = strcspn(at, ",");
     snprintf(glob, sizeof glob, "%.*s", (int)size, at);
     const char *mark = strpbrk(glob, ":!");
-    if (glob_matches(mark ? mark + 1 : glob, name)) return true;
+    if (link_name_matches(mark ? mark + 1 : glob, name)) return true;
     at += size;
   }
   return false;
@@ -101,6 +101,13 @@ static void the_same_functions_are_selected(void **state) {
                                       {"compute(int)", ".....x......"},
                                       {"compute", ".....x....x."},
                                       {"comp*", ".....x....x."},
+                                      {"!read", "xx.x........"}, /* the last component */
+                                      {"read", "xx.x........"},
+                                      {"!read*", "xxxx........"},
+                                      {"libnet.so*:read", "............"},
+                                      {"!leaf", "......xxxx.."},
+                                      {"!Text", "............"}, /* an argument */
+                                      {"!Socket", "............"},
                                       {"r::leaf", "......xx...."},
                                       {"r::inner::leaf", "........xx.."},
                                       {"r::leaf,malloc", "......xx...x"},
@@ -116,6 +123,8 @@ static void names_of_reports_select(void **state) {
       {"libslow.so*:slow", ".x...................x"}, /* an import is never static */
       {"!sl*", "xx...................x"},
       {"!B::B", "..xx.................."},
+      {"!B", "..xx.................."},
+      {"!anon", "..........x..........."},
       {"!B::~B", "....x................."},
       {"!B::operator()", ".....x................"},
       {"!B::operator-", "......xx.............."},
@@ -154,7 +163,9 @@ static void others_are_copied(void **state) {
 static void a_name_alone_is_one_of_the_program_too(void **state) {
   (void)state;
   static const char *const lists[][2] = {
-      {"compute", "compute,_Z7compute*,_ZL7compute*,!_Z7compute*,!_ZL7compute*"},
+      {"compute", "compute,_Z7compute*,_ZL7compute*,!_Z7compute*,!_ZL7compute*,!>compute,"
+                  "!_RNv*7compute"},
+      {"s!compute", "s!compute,s!_Z7compute*,s!_ZL7compute*,s!>compute,s!_RNv*7compute"},
       {"libc*:compute", "libc*:compute,libc*:_Z7compute*"}};
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
     char list[256];

@@ -6,6 +6,7 @@
 #include "sensor/trace/imports.h"
 
 #include "base/glob.h"
+#include "base/link_name.h"
 #include "base/text.h"
 #include "hook/call_stack.h"
 #include "hook/filter.h"
@@ -177,7 +178,7 @@ bool imports_select_image(const char *list, const image_entry_t *image) {
 bool imports_select_code(const char *list, const image_entry_t *image, const char *name) {
   item_t item;
   while (next_item(&list, &item))
-    if (item_selects(&item, image) && glob_matches(item.function, name)) return true;
+    if (item_selects(&item, image) && link_name_matches(item.function, name)) return true;
   return false;
 }
 
@@ -186,8 +187,9 @@ void imports_find_named(const char *list, const image_entry_t *image, imports_na
   out->count = 0;
   while (out->count < IMPORTS_NAMED_MAX && next_item(&list, &item)) {
     exported_t named = {.name = item.function};
-    if (!has_wildcard(item.function) && item_selects(&item, image) &&
-        image_find_exported(&image->image, &named, 1) && named.address)
+    if (*item.function != LINK_NAME_LAST && !has_wildcard(item.function) &&
+        item_selects(&item, image) && image_find_exported(&image->image, &named, 1) &&
+        named.address)
       out->starts[out->count++] = named.address;
   }
 }

@@ -10,8 +10,9 @@
  *
  * IMAGE!FUNCTION selects the functions of an image itself, whoever calls them: they are patched
  * (sensor/trace/linux/functions.c). IMAGE is the file name of the program or of a library; "" is
- * the program. FUNCTION is a glob for the name of its symbol, or for "+0xOFFSET" if it has none. A
- * FUNCTION alone without wildcards also selects a function of the program with that name.
+ * the program. FUNCTION is a glob for the name of its symbol, or for "+0xOFFSET" if it has none, or
+ * ">GLOB" for the last component of a nested C++ name (base/link_name.h). A FUNCTION alone without
+ * wildcards also selects a function of the program with that name.
  *
  * If the recorder asks for it, functions that can block are traced besides (wait_names.h), so that
  * the time of the program's functions is told apart from waiting.

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Functions that are asked for by name: the last component of a name selects functions of C++ and Rust."""
+import os
+import platform
+
+from helpers import compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, write
+from shared.calls import record_trace, trace_of
+
+needs_agent()
+if platform.machine() != "x86_64":
+    skip("functions are patched on x86_64")
+
+SHOP = """
+#include <pthread.h>
+#include <time.h>
+#define FUNCTION __attribute__((noinline, noclone))
+volatile int v;
+static void wait_ms(int ms) { timespec t = {0, ms * 1000000L}; nanosleep(&t, nullptr); }
+namespace shop {
+struct Text { int n; };
+FUNCTION int checkpoint(int n) { for (int i = 0; i < 1000; i++) v += i; return v + n; }
+FUNCTION int checkpoint(double) { v++; return v; }
+FUNCTION int parse(const Text &t) { v += t.n; return v; }
+FUNCTION int call(int (*f)(int), int n) { v++; return f(n) + v; }
+template <class T> struct Store { FUNCTION int checkpoint() { v++; return v; } };
+}
+int look(int n) { v += n; return v; }
+static void *nap(void *) { wait_ms(300); return nullptr; }
+int main() {
+  pthread_t thread;
+  pthread_create(&thread, nullptr, nap, nullptr);
+  shop::Store<shop::Text> store;
+  int n = shop::checkpoint(1) + shop::checkpoint(1.0) + shop::parse({2}) + shop::call(look, 3) + store.checkpoint();
+  pthread_join(thread, nullptr);
+  for (int i = 0; i < 3; i++) wait_ms(20);
+  return n == 0;
+}
+"""
+CHECKPOINTS = {"shop::checkpoint(int)", "shop::checkpoint(double)", "shop::Store<shop::Text>::checkpoint()"}
+
+
+def _program():
+    return compile_c(SHOP, "-g", "-O1", "-pthread", "-x", "c++", compiler="g++")
+
+
+def a_last_component_selects():
+    program = _program()
+    for pattern, expected in (("!checkpoint", CHECKPOINTS), ("checkpoint", CHECKPOINTS), ("!check*", CHECKPOINTS),
+                              ("!shop::checkpoint", {"shop::checkpoint(int)", "shop::checkpoint(double)"}),
+                              ("!Text", set()), ("!Store", set()), ("look,!call", {"look(int)", "shop::call(int (*)(int), int)"})):
+        path, done = record_trace(program, trace=f"--trace={pattern}", text=True)
+        found = {f["function"] for f in trace_of(path)["trace"].get("functions", [])}
+        assert found == expected, (pattern, found, done.stderr)
+        assert expected or "an inlined function has no calls" in done.stderr, done
+
+
+def a_last_component_selects_in_rust():
+    source = write("""mod bank {
+    pub struct Account(pub u32);
+    impl Account { #[inline(never)] pub fn settle(&mut self, n: u32) { unsafe { std::ptr::write_volatile(&mut self.0, n) } } }
+    #[inline(never)] pub fn settle(n: u32) -> u32 { let mut a = Account(n); a.settle(n + 1); a.0 }
+    #[inline(never)] pub fn other(n: u32) -> u32 { std::hint::black_box(n) }
+}
+fn main() { std::process::exit((bank::settle(1) + bank::other(1) == 0) as i32) }
+""", ".rs")
+    needs("rustc")
+    for scheme in ["-C", "symbol-mangling-version=v0"], ["-Z", "unstable-options", "-C", "symbol-mangling-version=legacy"]:
+        program = fresh(".program")
+        output_of("rustc", "-O", "-g", *scheme, "-o", program, source, env={**os.environ, "RUSTC_BOOTSTRAP": "1"})
+        path, done = record_trace(program, trace="--trace=!settle", text=True)
+        calls = sum(f["calls"] for f in trace_of(path)["trace"].get("functions", []))
+        assert calls == 2, (scheme, calls, done.stderr)
+
+
+run_cases(globals())
