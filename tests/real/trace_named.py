@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Functions that are asked for by name: the last component of a name selects functions of C++ and Rust."""
+"""Functions that are asked for by name: the last component of a name selects functions of C++ and Rust, and the report
+shows them before the waits that are traced besides."""
 import os
 import platform
+import re
 
-from helpers import compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, write
+from helpers import compile_c, fresh, needs, needs_agent, output_of, report, run_cases, skip, sonde, write
 from shared.calls import record_trace, trace_of
 
 needs_agent()
@@ -71,6 +73,19 @@ fn main() { std::process::exit((bank::settle(1) + bank::other(1) == 0) as i32) }
         path, done = record_trace(program, trace="--trace=!settle", text=True)
         calls = sum(f["calls"] for f in trace_of(path)["trace"].get("functions", []))
         assert calls == 2, (scheme, calls, done.stderr)
+
+
+def what_was_asked_for_comes_before_waits():
+    path, _done = record_trace(_program(), trace="--trace=!checkpoint", waits=True)
+    names = [f["function"] for f in report(path, "trace")["trace"]["functions"]]
+    assert set(names[:3]) == CHECKPOINTS and {"pthread_join", "nanosleep"} <= {n.lstrip("_") for n in names[3:]}, names
+    text = sonde("report", path, "trace")
+    for part in "calls by function", "call tree":
+        rows = text.split(part)[1].split("\n\n")[0].splitlines()[2:]
+        shown = ["checkpoint" if "checkpoint" in row else "wait" for row in rows]
+        assert shown[:3] == ["checkpoint"] * 3 and "wait" in shown, (part, rows)
+    few = sonde("report", "--top", "3", path, "trace").split("call tree")[1].split("slowest")[0]
+    assert few.count("checkpoint") == 3 and re.search("… [12] more\n", few), few  # not "shorter"
 
 
 run_cases(globals())

@@ -8,6 +8,7 @@
  * slowest calls have a list of their own.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,19 +120,22 @@ static void print_functions(const trace_view_t *v, FILE *out) {
 /* ---- the tree ------------------------------------------------------------------------------- */
 
 /* Prints the children that took at least 1 % of WHOLE, at most as many as the report shows, or all.
- */
+ * Waits that come last may be longer than children that are shown. */
 static void print_children(const trace_view_t *v, uint32_t node, unsigned depth, double whole,
                            FILE *out) {
   uint32_t first = v->first[node], end = v->first[node + 1], shown = 0, left = 0;
+  double least_shown = INFINITY, most_left = 0;
   for (uint32_t i = first; i < end; i++) {
     const trace_times_t *t = &v->trace.nodes[v->order[i]].times;
     if (!t->calls) continue;
     bool is_small = shown == v->report->top || t->total_ns < whole / 100 || depth > TREE_DEPTH;
     if (is_small && !v->report->all) {
       left++;
+      most_left = fmax(most_left, t->total_ns);
       continue;
     }
     shown++;
+    least_shown = fmin(least_shown, t->total_ns);
     print_times(v, t, t->total_ns, t->wait_ns, out);
     int indent = (int)(2 * (depth < INDENT_MAX ? depth : INDENT_MAX));
     fprintf(out, "%*s", indent, "");
@@ -139,14 +143,19 @@ static void print_children(const trace_view_t *v, uint32_t node, unsigned depth,
     print_children(v, v->order[i], depth + 1, whole, out);
   }
   if (left)
-    fprintf(out, "%*s… %" PRIu32 " more, shorter\n", (int)(2 * depth) + name_column(v), "", left);
+    fprintf(out, "%*s… %" PRIu32 " more%s\n", (int)(2 * depth) + name_column(v), "", left,
+            most_left <= least_shown ? ", shorter" : "");
 }
 
+/* The functions that the user asked for are the whole, so that long waits outside of them do not
+ * hide them. */
 static void print_tree(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
   double whole = 0;
+  bool only_waits = v->first[0] < v->first[1] && trace_is_wait_besides(v, v->order[v->first[0]]);
   for (uint32_t i = v->first[0]; i < v->first[1]; i++)
-    whole += v->trace.nodes[v->order[i]].times.total_ns;
+    if (trace_is_wait_besides(v, v->order[i]) == only_waits)
+      whole += v->trace.nodes[v->order[i]].times.total_ns;
   fprintf(out, "\n%scall tree%s\n", r->bold, r->plain);
   print_heading(v, out);
   print_children(v, 0, 0, whole, out);

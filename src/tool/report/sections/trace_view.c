@@ -25,13 +25,31 @@ const frame_name_t *trace_node_name(const trace_view_t *v, uint32_t node) {
   return trace_frame_name(v->report, v->trace.nodes[node].frame);
 }
 
+static bool name_can_block(const frame_name_t *name) {
+  return wait_names_has_of(name->function, name->library);
+}
+
+/* Functions of images were patched, but not the program's own. */
+static bool has_only_libraries(const trace_view_t *v) {
+  return !v->has_own && reader_patched(v->report->reader, MOVE_OK);
+}
+
+bool trace_is_wait_besides(const trace_view_t *v, uint32_t node) {
+  const frame_name_t *name = trace_node_name(v, node);
+  return !name->own && name_can_block(name) && (v->has_own || has_only_libraries(v));
+}
+
 /* ---- order of the tree ----------------------------------------------------------------------- */
 
 static int by_parent(const void *left, const void *right, void *context) {
-  const trace_node_t *nodes = context;
+  const trace_view_t *v = context;
   uint32_t i = *(const uint32_t *)left, k = *(const uint32_t *)right;
-  const trace_node_t *a = &nodes[i], *b = &nodes[k];
+  const trace_node_t *a = &v->trace.nodes[i], *b = &v->trace.nodes[k];
   if (a->parent != b->parent) return a->parent < b->parent ? -1 : 1;
+  if (!a->parent) {
+    bool x = trace_is_wait_besides(v, i), y = trace_is_wait_besides(v, k);
+    if (x != y) return x ? 1 : -1;
+  }
   if (a->times.total_ns != b->times.total_ns) return a->times.total_ns > b->times.total_ns ? -1 : 1;
   return i < k ? -1 : i > k;
 }
@@ -43,7 +61,7 @@ static bool sort_nodes(trace_view_t *v) {
   if (!v->order || !v->first) return false;
   for (size_t i = 1; i < count; i++)
     v->order[i - 1] = (uint32_t)i;
-  if (count > 2) qsort_r(v->order, count - 1, sizeof *v->order, by_parent, v->trace.nodes);
+  if (count > 2) qsort_r(v->order, count - 1, sizeof *v->order, by_parent, v);
   size_t at = 0;
   for (size_t n = 0; n < count; n++) {
     v->first[n] = (uint32_t)at;
@@ -52,10 +70,6 @@ static bool sort_nodes(trace_view_t *v) {
   }
   v->first[count] = (uint32_t)at;
   return true;
-}
-
-static bool name_can_block(const frame_name_t *name) {
-  return wait_names_has_of(name->function, name->library);
 }
 
 /* ---- by function ---------------------------------------------------------------------------- */
@@ -72,14 +86,16 @@ static int by_self(const void *left, const void *right) {
   return by_name(left, right);
 }
 
-/* The program's own functions and calls that can block come before those of libraries and
- * templates.
- */
-static int by_total(const void *left, const void *right) {
+/* The program's own functions come first, then calls that can block, then functions of libraries
+ * and templates. Of libraries alone, which were asked for, those that can block come last. */
+static int rank(const trace_view_t *v, const frame_name_t *name) {
+  return name->own ? 0 : name_can_block(name) != has_only_libraries(v) ? 1 : 2;
+}
+
+static int by_total(const void *left, const void *right, void *view) {
   const trace_function_t *a = left, *b = right;
-  bool first = a->name->own || name_can_block(a->name),
-       second = b->name->own || name_can_block(b->name);
-  if (first != second) return first ? -1 : 1;
+  int x = rank(view, a->name), y = rank(view, b->name);
+  if (x != y) return x < y ? -1 : 1;
   if (a->total_ns != b->total_ns) return a->total_ns > b->total_ns ? -1 : 1;
   return by_self(left, right);
 }
@@ -103,6 +119,7 @@ static bool sum_functions(trace_view_t *v) {
     if (!*known) {
       v->functions[count].name = trace_node_name(v, n);
       v->functions[count].frame = node->frame;
+      v->has_own |= v->functions[count].name->own;
       *known = (uint32_t)++count;
     }
     trace_function_t *function = &v->functions[*known - 1];
@@ -126,8 +143,10 @@ static bool sum_functions(trace_view_t *v) {
     }
   }
   v->function_count = kept + 1;
-  qsort(v->functions, v->function_count, sizeof *v->functions,
-        v->report->functions_by == FUNCTIONS_BY_SELF ? by_self : by_total);
+  if (v->report->functions_by == FUNCTIONS_BY_SELF)
+    qsort(v->functions, v->function_count, sizeof *v->functions, by_self);
+  else
+    qsort_r(v->functions, v->function_count, sizeof *v->functions, by_total, v);
   return true;
 }
 
@@ -192,7 +211,7 @@ int trace_view_make(trace_view_t *v, const report_t *r) {
   if (status < 0) return status;
   for (size_t n = 0; n < v->trace.node_count; n++)
     v->has_waits |= v->trace.nodes[n].times.wait_ns > 0;
-  if (sort_nodes(v) && sum_functions(v)) return 0;
+  if (sum_functions(v) && sort_nodes(v)) return 0;
   trace_view_free(v);
   return SONDE_ENOMEM;
 }

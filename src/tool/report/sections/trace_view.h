@@ -22,14 +22,19 @@ typedef struct trace_view {
   trace_function_t *functions; /* the program's own first, then by total time; or by self time */
   size_t function_count;
   bool has_waits; /* calls that can block were traced */
-  /* Nodes by parent, largest total time first. The children of node N are order[first[N]] to
-   * order[first[N + 1] - 1]. */
+  bool has_own;   /* functions of the program itself were */
+  /* Nodes by parent, largest total time first; of the root's, waits besides are last. The children
+   * of node N are order[first[N]] to order[first[N + 1] - 1]. */
   uint32_t *order, *first;
 } trace_view_t;
 
 /* Fills VIEW by the report's options. Returns 0 or SONDE_ENOMEM. */
 int trace_view_make(trace_view_t *view, const report_t *report);
 void trace_view_free(trace_view_t *view);
+
+/* True if NODE is a call that can block, which was traced besides the functions that the user asked
+ * for. */
+bool trace_is_wait_besides(const trace_view_t *view, uint32_t node);
 
 /* The function of a node, of a frame. */
 const frame_name_t *trace_node_name(const trace_view_t *view, uint32_t node);
