@@ -10,13 +10,15 @@ static volatile int jobs;
 
 static void take_job(void) {
   pthread_mutex_lock(&mutex);
-  while (!jobs) pthread_cond_wait(&filled, &mutex);
+  while (!jobs)
+    pthread_cond_wait(&filled, &mutex);
   jobs--;
   pthread_mutex_unlock(&mutex);
 }
 
 static void *work(void *unused) {
-  for (;;) take_job();
+  for (;;)
+    take_job();
   return unused;
 }
 
@@ -26,7 +28,8 @@ int main(void) {
   int listener = socket(AF_INET, SOCK_STREAM, 0);
   pthread_t thread;
   listen(listener, 5);
-  for (int i = 0; i < 3; i++) pthread_create(&thread, NULL, work, NULL);
+  for (int i = 0; i < 3; i++)
+    pthread_create(&thread, NULL, work, NULL);
   serve(listener);
   return 0;
 }
