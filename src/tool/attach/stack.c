@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/call_on.h"
+
 #define BYTES_MAX   (UINT64_C(8) << 20) /* of one stack: the usual limit of a main thread */
 #define CHUNK_WORDS (UINT64_C(8) << 10)
 #define STACKS_MAX  32u /* of one thread, with those of interrupted handlers */
@@ -22,6 +24,11 @@ static void add_stack(stacks_t *stacks, uint64_t sp) {
     if (stacks->sp[i] == sp) return;
   stacks->too_many |= stacks->count == STACKS_MAX;
   if (!stacks->too_many) stacks->sp[stacks->count++] = sp;
+}
+
+/* A handler of sonde continues on a third stack (os_run_on_handler_stack). */
+static void add_left(stacks_t *stacks, const uint64_t *word) {
+  if (*word == CALL_ON_MARK) add_stack(stacks, word[-1]);
 }
 
 /* A signal handler may run on a stack of its own (sigaltstack(2)). The stack that it interrupted is
@@ -61,8 +68,10 @@ static bool search(const stack_source_t *source, uint64_t sp, uint64_t below, st
   memset(words, 0, FRAME_WORDS * sizeof *words);
   while (count) {
     if (!part(context, own, count)) return false;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
       add_interrupted(stacks, &own[i]);
+      add_left(stacks, &own[i]);
+    }
     at += count * 8;
     memmove(words, words + count, FRAME_WORDS * sizeof *words);
     count = at < end ? read_words(source->memory_fd, own, at, end) : 0;

@@ -20,9 +20,9 @@ typedef struct stack_source {
 } stack_source_t;
 
 /* Passes the words from BELOW bytes under SP to the end of the mapping, at most 8 MB, to PART; then
- * those of the stacks that signal handlers on it interrupted. If a mapping is not known, as that of
- * a thread which started after MAPS was read, its words end where memory ends. Returns false if
- * PART did, or if a part of a stack cannot be read. */
+ * those of the stacks that signal handlers on it interrupted, and that arch_call_on has left. If a
+ * mapping is not known, as that of a thread which started after MAPS was read, its words end where
+ * memory ends. Returns false if PART did, or if a part of a stack cannot be read. */
 bool stack_search(const stack_source_t *source, uint64_t sp, uint64_t below, stack_part_t *part,
                   void *context);
 

@@ -21,8 +21,9 @@
 #include <cmocka.h>
 
 #include "attach/change.h"
+#include "os/os.h"
 
-enum { UNUSED, INSIDE, AT_START, RETURNS, OTHER, INTERRUPTED, PLACES };
+enum { UNUSED, INSIDE, AT_START, RETURNS, OTHER, INTERRUPTED, LEFT, PLACES };
 
 /* The child has all of this at the same addresses. */
 static uint8_t *code;
@@ -111,8 +112,23 @@ static void *be_interrupted(void *unused) {
   return (void *)word;
 }
 
+static void wait_on_handler_stack(void *unused) {
+  (void)unused;
+  assert_int_equal(write(ready[1], "x", 1), 1);
+  while (true)
+    pause();
+}
+
+/* Such a word is on the stack that a handler of sonde has left for a third one. */
+static void *leave_stack(void *unused) {
+  volatile uintptr_t word = (uintptr_t)place_of(LEFT) + 2;
+  (void)unused;
+  os_run_on_handler_stack(wait_on_handler_stack, NULL);
+  return (void *)word;
+}
+
 static void live(void) {
-  pthread_t threads[4];
+  pthread_t threads[5];
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #if defined(__x86_64__)
   pthread_create(&threads[0], NULL, execute, place_of(INSIDE));
@@ -120,6 +136,7 @@ static void live(void) {
   pthread_create(&threads[1], NULL, execute, place_of(AT_START));
   pthread_create(&threads[2], NULL, wait_to_return, NULL);
   pthread_create(&threads[3], NULL, be_interrupted, NULL);
+  pthread_create(&threads[4], NULL, leave_stack, NULL);
   while (true)
     pause();
 }
@@ -162,7 +179,7 @@ static void test_what_is_free_changes(void **state) {
   change_result_t result;
   (void)state;
   make_code();
-  pid_t pid = start(live, 2);
+  pid_t pid = start(live, 3);
 #if defined(__x86_64__)
   while (!*turns)
     usleep(1000);
@@ -176,7 +193,8 @@ static void test_what_is_free_changes(void **state) {
   assert_false(is_changed(pid, INSIDE));
   assert_false(is_changed(pid, RETURNS));
   assert_false(is_changed(pid, INTERRUPTED));
-  assert_int_equal(result.occupied, 3);
+  assert_false(is_changed(pid, LEFT));
+  assert_int_equal(result.occupied, 4);
 #endif
   end(pid);
 }
@@ -304,7 +322,7 @@ static void test_bad_lists(void **state) {
   problem_t problem = {""};
   static entry_change_t wrong = {.bytes = MOVE_JUMP_BYTES_MAX + 1};
   (void)state;
-  pid_t pid = start(live, 2);
+  pid_t pid = start(live, 3);
   const uint64_t lists[][2] = {{(uintptr_t)&wrong, 1},
                                {(uintptr_t)&wrong, 0},
                                {8, 1},

@@ -3,6 +3,7 @@
  * void arch_call_on(top, run, argument): see arch/call_on.h.
  */
 #include "arch/assembly.inc"
+#include "arch/call_on.h"
 
         CODE
         .p2align 4
@@ -17,10 +18,17 @@ SYMBOL(arch_call_on):
         .cfi_offset x30, -8
         mov x29, sp
         .cfi_def_cfa_register x29
+        mov x16, #(CALL_ON_MARK & 0xffff)
+        movk x16, #(CALL_ON_MARK >> 16 & 0xffff), lsl #16
+        movk x16, #(CALL_ON_MARK >> 32 & 0xffff), lsl #32
+        movk x16, #(CALL_ON_MARK >> 48), lsl #48
+        stp x29, x16, [x0, #-16]!
         mov sp, x0
         mov x0, x2
         blr x1
+        mov x1, sp
         mov sp, x29
+        str xzr, [x1, #8]
         ldp x29, x30, [sp], #16
         .cfi_restore x29
         .cfi_restore x30

@@ -4,6 +4,7 @@
  * consistent, since each call here returns.
  */
 #include "arch/assembly.inc"
+#include "arch/call_on.h"
 
         CODE
         .p2align 4
@@ -18,12 +19,17 @@ SYMBOL(arch_call_on):
         .cfi_offset %rbp, -16
         movq %rsp, %rbp
         .cfi_def_cfa_register %rbp
-        movq %rdi, %rsp
+        movabsq $CALL_ON_MARK, %rax
+        movq %rax, -8(%rdi)
+        movq %rbp, -16(%rdi)
+        leaq -16(%rdi), %rsp
         movq %rdx, %rdi
         call *%rsi
+        movq %rsp, %rdx
         leave
         .cfi_restore %rbp
         .cfi_def_cfa %rsp, 8
+        movq $0, 8(%rdx)
         ret
         .cfi_endproc
         SIZE_OF(arch_call_on)
