@@ -8,11 +8,12 @@
  * image has them as well. A function is left alone and counted if its entry cannot be moved;
  * move_fault_t lists the reasons.
  *
- * Threads. Instructions are changed only where no thread can be among them: while the process has
- * one thread, in an image whose constructors have not run yet, or by another process that stops all
- * threads and looks where they are (entry_change_stopped). Restoring is always possible,
- * because no thread is ever between two instructions that a jump covers. A thread that reaches a
- * function while its entry is restored waits there (a jump to itself) for some microseconds.
+ * Threads. Instructions are changed only where no thread can be among them: in an image whose
+ * constructors have not run yet, by another process that stops all threads and looks where they are
+ * (entry_change_stopped), or by the only thread of the process, outside of signal handlers.
+ * Restoring is always possible, because no thread is ever between two instructions that a jump
+ * covers. A thread that reaches a function while its entry is restored waits there (a jump to
+ * itself) for some microseconds.
  *
  * Stubs are never unmapped, since a thread may be in one. A stub has no unwind information; a
  * context that was interrupted in one is translated by entry_translate.

@@ -21,7 +21,7 @@
   X(CONVENTION, "convention", "not the usual calling convention")                                  \
   X(FAR, "no_room", "no free memory within reach of a jump")                                       \
   X(PATCHED, "patched_before", "already patched by another tool")                                  \
-  X(THREADS, "threads", "other threads ran, and may have been in it")                              \
+  X(THREADS, "threads", "a thread may have been in it")                                            \
   X(REFUSED, "unwritable", "its code cannot be written")
 
 typedef enum move_fault {

@@ -11,13 +11,14 @@
 #include "sensor/trace/trace.h"
 #include "sonde/name.h"
 
+/* REQUEST_OF_RUN: images that were not seen before may have run already. */
+enum { REQUEST = 1, REQUEST_OF_RUN = 2 };
+
 static struct {
   uint32_t lock;
-  /* 1: the holder of the lock, or the next one, switches to `on` */
+  /* REQUEST_…: the holder of the lock, or the next one, switches to `on` */
   uint32_t requested;
   bool on;
-  /* the images that were not seen before have not run yet */
-  bool is_new;
   /* images that were scanned, a bit each */
   uint8_t seen[IMAGE_ID_MAX / 8 + 1];
   /* one of them can be patched */
@@ -94,17 +95,18 @@ static bool take_request(void) {
   return load_acquire(&all.requested) && cas_acq_rel(&all.lock, &none, 1u);
 }
 
-/* IS_NEW applies to all requests that this call serves: they come from loads, one at a time. */
+/* IS_NEW: the images that were not seen before have not run yet. One call may serve several
+ * requests. */
 static code_result_t switch_code(bool on, const char *pattern, const char *functions, bool is_new) {
   code_result_t result = {0};
-  store_relaxed(&all.is_new, is_new);
   store_relaxed(&all.on, on);
-  store_release(&all.requested, 1u);
+  (void)__atomic_fetch_or(&all.requested, is_new ? REQUEST : REQUEST | REQUEST_OF_RUN,
+                          __ATOMIC_ACQ_REL);
   while (take_request()) {
-    uint32_t requested = 1;
-    if (cas_acq_rel(&all.requested, &requested, 0u)) {
+    uint32_t requested = __atomic_exchange_n(&all.requested, 0u, __ATOMIC_ACQ_REL);
+    if (requested) {
       result.patched = result.unnamed = result.refused = 0;
-      patch_all(load_relaxed(&all.on), pattern, functions, load_relaxed(&all.is_new), &result);
+      patch_all(load_relaxed(&all.on), pattern, functions, !(requested & REQUEST_OF_RUN), &result);
     }
     store_release(&all.lock, 0u);
   }
@@ -162,14 +164,16 @@ static void watch_images(void) {
 
 static bool hooked;
 
-static void reconfigure(shm_control_t *control) {
+static void follow(shm_control_t *control, bool is_new) {
   uint32_t generation = load_acquire(&control->trace_generation), before = load_relaxed(&followed);
   if (!hooked || generation == before) return;
   if (!cas_acq_rel(&followed, &before, generation)) return;
   if ((generation & 1) == (before & 1)) return;
   if (generation & 1) watch_images();
-  switch_reporting(control, generation & 1, false);
+  switch_reporting(control, generation & 1, is_new);
 }
+
+static void reconfigure(shm_control_t *control) { follow(control, false); }
 
 static void start(shm_control_t *control) {
   (void)control;
@@ -177,11 +181,20 @@ static void start(shm_control_t *control) {
   code_allow_stops();
 }
 
+/* Whether nothing runs but this constructor: the program's code has not run yet. */
+static bool is_at_start(void) {
+#if defined(SONDE_ATTACHED)
+  return false;
+#else
+  return entry_is_alone();
+#endif
+}
+
 static void hook(shm_control_t *control) {
   functions_begin(control->trace_pattern);
   (void)imports_start(on_images_loaded);
   hooked = true;
-  reconfigure(control);
+  follow(control, is_at_start());
 }
 
 /* The slots and the code are already changed, since the parent's memory was copied. */

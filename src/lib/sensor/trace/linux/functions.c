@@ -3,7 +3,10 @@
  * Functions of images that nobody rebuilt, patched at run time (hook/entry.h).
  *
  * While tracing is off the functions have their own bytes. They are patched again when tracing is
- * switched on, if that is safe: a process with several threads may have one of them anywhere.
+ * switched on, if that is safe: a thread may be anywhere in them, also the only thread of a
+ * process, which a signal of the recorder interrupts. So a recorder stops the threads and looks
+ * where they are. Without it, a process with one thread changes its code itself. Code that has not
+ * run yet is changed at once.
  *
  * Never patched: the loader, which runs before threads have their thread-local storage, the vDSO,
  * and the image that contains this code.
@@ -69,8 +72,9 @@ static bool patch_image(image_entry_t *e, void *context) {
   uint8_t *byte = &seen[e->id / 8], *count = &counted[e->id / 8], bit = (uint8_t)(1u << e->id % 8);
   entry_request_t request = {.owner = ENTRY_OF_TRACER, .wants = wants, .context = context};
   if (!code_may_be_patched(e) || !imports_select_image(choice->pattern, e)) return true;
-  bool is_safe = choice->is_new || entry_is_alone();
-  if (*byte & bit) {
+  bool is_known = *byte & bit;
+  bool is_safe = choice->is_new ? !is_known : !entry_change_stopped && entry_is_alone();
+  if (is_known) {
     choice->result->unmoved[MOVE_THREADS] += entry_patch_again(e, ENTRY_OF_TRACER, is_safe);
     if (!(*count & bit)) choice->result->moved += entry_count(e, ENTRY_OF_TRACER);
     *count |= bit;
