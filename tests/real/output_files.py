@@ -75,8 +75,9 @@ def pipes_are_written_to(folder):
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as reader:
         sonde("export", "--by", "allocated", SOURCE, "-o", pipe)
         assert reader.stdout.read() == sonde("export", "--by", "allocated", SOURCE)
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.DEVNULL):
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.DEVNULL) as reader:
         refused("record", "-o", pipe, "--", "true", why="a recording needs a file")
+        reader.kill()  # who opens the pipe later than sonde looks at it waits for a writer
 
 
 def the_old_file_stays_until_the_new_one_is_complete(folder):
