@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 
-from helpers import LIB, needs, needs_plain_build, output_of, run_cases, sonde
+from helpers import LIB, SONDE, needs, needs_plain_build, output_of, run_cases, sonde
 
 IMAGE = os.path.join(LIB, "libsonde-agent.so")
 
@@ -36,6 +36,18 @@ def many_short_commands_build_an_index(folder):
         asked += 1
     assert asked > 2 and not _files(folder, ".spent") and ask() == first, asked
     return f"one of {len(addresses)} names each after {asked} commands"
+
+
+def with_little_memory_none_is_built(folder):
+    """An index needs more memory than a look-up, and where it runs out, nobody gets an answer."""
+    addresses, environment = _addresses()[:2], dict(os.environ, XDG_CACHE_HOME=str(folder))
+    words = [SONDE, "symbolize", "--image", IMAGE, *addresses]
+    expected = sonde(*words[1:], env=environment)
+    (spent,) = _files(folder, ".spent")
+    pathlib.Path(folder, "sonde", "symbols", spent).write_bytes((1 << 40).to_bytes(8, "little"))
+    assert output_of("prlimit", "--as=4000000000", *words, env=environment) == expected
+    assert not _files(folder, ".index")
+    assert sonde(*words[1:], env=environment) == expected and _files(folder, ".index")
 
 
 def what_was_spent_is_cleared(folder):

@@ -214,6 +214,12 @@ static void choose_key(symbol_module_t *module) {
   }
 }
 
+/* libdw ends the process when memory runs out. A look-up needs less memory than an index. */
+static bool memory_is_limited(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 static void open_sources(symbol_module_t *module) {
   const symbol_options_t *options = &module->owner->options;
   module->opened = true;
@@ -224,7 +230,7 @@ static void open_sources(symbol_module_t *module) {
   module->index_cost = module->sources.debug_size + (1 << 20);
   if (!options->no_index && !module->source.bytes)
     module->index = index_cache_open(module->key, module->sources.fingerprint);
-  if (!module->index && keeps_spent(module))
+  if (!module->index && keeps_spent(module) && !memory_is_limited())
     module->direct_cost = module->spent_before = index_cache_spent(module->key);
 }
 
@@ -238,10 +244,10 @@ static inline bool open_module(symbol_module_t *module) {
 static void build_index(symbol_module_t *module) {
   const symbol_options_t *options = &module->owner->options;
   size_t size;
+  if (keeps_spent(module)) index_cache_forget_spent(module->key);
   uint8_t *bytes = gather_module(&module->sources, !options->no_lines, options->progress,
                                  module->path ? module->path : module->key, &size);
   module->index_cost = UINT64_MAX; /* tried only once */
-  if (keeps_spent(module)) index_cache_forget_spent(module->key);
   if (!bytes) return;
   if (has_cache(module)) index_cache_store(module->key, bytes, size);
   module->index = index_from_bytes(bytes, size, true);
