@@ -38,16 +38,17 @@ def many_short_commands_build_an_index(folder):
     return f"one of {len(addresses)} names each after {asked} commands"
 
 
-def with_little_memory_none_is_built(folder):
-    """An index needs more memory than a look-up, and where it runs out, nobody gets an answer."""
+def where_limits_are_low_none_is_kept(folder):
+    """An index needs more memory than a look-up, and where it runs out, nobody gets an answer. A file that is too large
+    would end the process."""
     addresses, environment = _addresses()[:2], dict(os.environ, XDG_CACHE_HOME=str(folder))
-    words = [SONDE, "symbolize", "--image", IMAGE, *addresses]
-    expected = sonde(*words[1:], env=environment)
+    words = ["symbolize", "--image", IMAGE, *addresses]
+    expected = sonde(*words, env=environment)
     (spent,) = _files(folder, ".spent")
-    pathlib.Path(folder, "sonde", "symbols", spent).write_bytes((1 << 40).to_bytes(8, "little"))
-    assert output_of("prlimit", "--as=4000000000", *words, env=environment) == expected
-    assert not _files(folder, ".index")
-    assert sonde(*words[1:], env=environment) == expected and _files(folder, ".index")
+    for limit in ["--as=4000000000"], ["--fsize=4096"], []:
+        pathlib.Path(folder, "sonde", "symbols", spent).write_bytes((1 << 40).to_bytes(8, "little"))
+        assert output_of("prlimit", *limit, SONDE, *words, env=environment) == expected, limit
+        assert bool(_files(folder, ".index")) == (not limit), limit
 
 
 def what_was_spent_is_cleared(folder):

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,10 +109,16 @@ static int open_temporary(int folder, const char *stem, char name[TEMPORARY_NAME
   return -1;
 }
 
+/* A write beyond this limit ends the process (setrlimit(2), SIGXFSZ). */
+static bool is_too_large_for_a_file(size_t size) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
+}
+
 void index_cache_store(const char *key, const uint8_t *bytes, size_t size) {
   char temporary[TEMPORARY_NAME], final[192];
   uint64_t limit = index_cache_limit();
-  if (size > limit) return;
+  if (size > limit || is_too_large_for_a_file(size)) return;
   int folder = open_folder(true);
   if (folder < 0) return;
   snprintf(final, sizeof final, "%s" SUFFIX, key);
