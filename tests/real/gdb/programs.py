@@ -224,7 +224,7 @@ class Git(Program):
         run = dict(cwd=self.path, stdout=NULL, stderr=NULL, check=True)
         subprocess.run(["git", "init", "-q", "."], **run)
         rng, stream = random.Random(1), []
-        for i in range(600):
+        for i in range(3000):
             text = "\n".join(str(rng.random()) for _ in range(200))
             stream.append(f"commit refs/heads/m\nmark :{i + 1}\ncommitter a <a@b> {i + 1} +0000\n"
                           f"data 1\nx\n" + (f"from :{i}\n" if i else "") +
