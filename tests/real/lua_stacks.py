@@ -5,7 +5,7 @@
 import json
 import shutil
 
-from helpers import SEED, compile_c, fresh, kill, needs, output_of, run_cases, skip, sonde, source_file, start_ready, until
+from helpers import SEED, compile_c, kill, run_cases, skip, sonde, source_file, start_ready, until
 from shared import told
 from shared.lua_frames import compare, compare_rounds, start
 
@@ -18,16 +18,8 @@ def process():
     return f"{count} stacks, {frames} frames"
 
 
-def core():
-    needs("gcore")
-    program, said = start(LUA, 2, 1)
-    try:
-        until(lambda: told.waits(program), "the program does not wait")
-        path = fresh(".core")
-        output_of("gcore", "-o", path, program.pid)
-    finally:
-        kill(program)
-    return f"{compare(said, json.loads(sonde('stacks', '--json', '--core', f'{path}.{program.pid}')))[1]} frames"
+def core(folder):
+    return f"{told.compare_core(lambda: start(LUA, 2, 1), compare, folder)[1]} frames"
 
 
 def text():
@@ -46,7 +38,7 @@ def text():
 # What may be on the stack of busy.lua, innermost first: each function with those that may have called it.
 CALLERS = {
     "leaf": ["inner"], "yield": ["function"], "inner": ["function", "outer"], "gsub": ["callback"], "callback": ["outer"],
-    "outer": ["function"], "function": ["gsub", "resume"], "resume": ["main"], "main": [None]}
+    "outer": ["function"], "function": ["gsub", "resume"], "resume": ["main"], "print": ["main"], "main": [None]}
 
 
 def running():

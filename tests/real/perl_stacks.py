@@ -4,7 +4,7 @@
 time (caller): function, file and line of every frame. And of a program that runs, whose chain of calls is known."""
 import json
 
-from helpers import SEED, compile_c, fresh, kill, needs, output_of, run_cases, skip, sonde, source_file, start_ready, until
+from helpers import SEED, compile_c, kill, run_cases, skip, sonde, source_file, start_ready, until
 from shared import told
 from shared.perl_frames import compare, compare_rounds, is_known, start
 
@@ -24,16 +24,8 @@ def threads():
     return f"{count} stacks, {frames} frames, {incomplete} stacks said to be incomplete"
 
 
-def core():
-    needs("gcore")
-    program, said = start(PERL, 2, 1)
-    try:
-        until(lambda: told.waits(program), "the program does not wait")
-        path = fresh(".core")
-        output_of("gcore", "-o", path, program.pid)
-    finally:
-        kill(program)
-    return f"{compare(said, json.loads(sonde('stacks', '--json', '--core', f'{path}.{program.pid}')))[1]} frames"
+def core(folder):
+    return f"{told.compare_core(lambda: start(PERL, 2, 1), compare, folder)[1]} frames"
 
 
 def text():

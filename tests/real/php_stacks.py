@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: MIT
 """PHP frames in `sonde stacks` of a process and of a core file, against what PHP itself says of its stack at the same
 time (debug_backtrace): function, file and line of every frame."""
-import json
 import shutil
 
-from helpers import kill, needs, output_of, run_cases, skip, sonde, until
+from helpers import kill, run_cases, skip, sonde, until
 from shared.php_frames import compare, compare_rounds, start
-from shared.told import waits
+from shared.told import compare_core, waits
 
 PHP = shutil.which("php8.2")
 
@@ -19,17 +18,7 @@ def process():
 
 
 def core(folder):
-    needs("gcore")
-    program, said = start(PHP, 2, 1)
-    try:
-        until(lambda: waits(program), "the program does not wait")
-        output_of("gcore", "-o", folder / "core", program.pid)
-    finally:
-        kill(program)
-    path = folder / f"core.{program.pid}"
-    found = compare(said, json.loads(sonde("stacks", "--json", "--core", path)))
-    path.unlink()
-    return f"{found[1]} frames"
+    return f"{compare_core(lambda: start(PHP, 2, 1), compare, folder)[1]} frames"
 
 
 def text():

@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from helpers import kill, sonde, until
+from helpers import kill, needs, output_of, sonde, until
 
 
 def start(*command):
@@ -42,6 +42,22 @@ def compare(told, stacks, language, evaluator):
 def waits(program):
     """Whether a thread of the program has read all that it was given, and reads on."""
     return any(path.read_text().startswith("0 0x0 ") for path in pathlib.Path(f"/proc/{program.pid}/task").glob("*/syscall"))
+
+
+def compare_core(begin, compare, folder):
+    """Compares the frames in a core file of a program that waits. BEGIN starts it, and returns it and what it says. Returns
+    what COMPARE does."""
+    needs("gcore")
+    program, said = begin()
+    try:
+        until(lambda: waits(program), "the program does not wait")
+        output_of("gcore", "-o", folder / "core", program.pid)
+    finally:
+        kill(program)
+    path = folder / f"core.{program.pid}"
+    found = compare(said, json.loads(sonde("stacks", "--json", "--core", path)))
+    path.unlink()
+    return found
 
 
 def compare_rounds(started, name, language, evaluator):

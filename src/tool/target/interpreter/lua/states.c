@@ -12,37 +12,20 @@
 
 #include "base/load.h"
 #include "target/interpreter/lua/layout.h"
+#include "target/interpreter/stack_words.h"
 
 /* Lua nests at most 200 calls of C (LUAI_MAXCCALLS). */
 #define STACK_MAX      (UINT64_C(1) << 20)
-#define PIECE_BYTES    4096u
 #define RECOVERIES_MAX 1024
-#define SEEN_SLOTS     16384u /* a power of two */
 
 typedef struct scan {
   interpreter_t *self;
   lua_states_t *out;
   uint64_t start, end;
-  /* words that were looked at: a hash table of which at most a half is used */
-  uint64_t *seen;
-  size_t seen_count;
 } scan_t;
 
-/* Whether WORD was not looked at before. */
-static bool is_new(scan_t *s, uint64_t word) {
-  size_t i = (size_t)(word * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (SEEN_SLOTS - 1);
-  for (; s->seen[i]; i = (i + 1) & (SEEN_SLOTS - 1))
-    if (s->seen[i] == word) return false;
-  if (s->seen_count == SEEN_SLOTS / 2) return false;
-  s->seen[i] = word;
-  s->seen_count++;
-  return true;
-}
-
-/* An address of the heap, as far as its value tells. */
 static bool is_pointer(const scan_t *s, uint64_t word) {
-  return word >= PIECE_BYTES && word >> 47 == 0 && word % 8 == 0 &&
-         (word < s->start || word >= s->end);
+  return stack_word_is_address(s->start, s->end, word);
 }
 
 static bool word_at(scan_t *s, uint64_t address, uint64_t *out) {
@@ -75,13 +58,12 @@ static bool find_limit(scan_t *s, uint64_t recovery, uint64_t *limit) {
   return true;
 }
 
-static void look_at(scan_t *s, uint64_t word) {
+static void look_at(void *context, uint64_t word) {
+  scan_t *s = context;
   uint8_t state[LUA_STATE_BYTES];
   memory_t *memory = &s->self->memory;
   lua_state_t found = {.address = word};
-  if (!is_pointer(s, word) || !is_new(s, word) ||
-      !memory->read(memory, word, state, sizeof state) || !is_state(s, word, state))
-    return;
+  if (!memory->read(memory, word, state, sizeof state) || !is_state(s, word, state)) return;
   found.call = load64(state + LUA_STATE_CALL);
   if (state[LUA_STATE_STATUS] || found.call == word + LUA_STATE_BASE_CALL) return;
   if (!find_limit(s, load64(state + LUA_STATE_RECOVERY), &found.limit)) return;
@@ -104,20 +86,11 @@ static uint64_t stack_end(const interpreter_t *self, uint64_t start) {
 }
 
 void lua_states_find(interpreter_t *self, lua_states_t *out) {
-  uint8_t piece[PIECE_BYTES];
   scan_t s = {.self = self, .out = out, .start = self->sp & ~UINT64_C(7)};
   out->count = 0;
   out->is_doubtful = false;
   s.end = stack_end(self, s.start);
-  s.seen = s.start && s.end > s.start ? calloc(SEEN_SLOTS, sizeof *s.seen) : NULL;
-  for (uint64_t at = s.start, size; s.seen && at < s.end; at += size) {
-    size = PIECE_BYTES - at % PIECE_BYTES;
-    if (size > s.end - at) size = s.end - at;
-    if (!self->memory.read(&self->memory, at, piece, (size_t)size)) break;
-    for (uint64_t i = 0; i + 8 <= size; i += 8)
-      look_at(&s, load64(piece + i));
-  }
-  free(s.seen);
+  if (s.start) stack_words_each(&self->memory, s.start, s.end, look_at, &s);
   if (out->count) qsort(out->items, out->count, sizeof *out->items, by_limit);
   for (size_t i = 1; i < out->count; i++)
     out->is_doubtful |= out->items[i].limit == out->items[i - 1].limit;

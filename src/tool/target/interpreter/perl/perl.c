@@ -13,7 +13,7 @@
  * and begins no call.
  * - An eval that no operation of an eval began is that of call_sv, a C function that catches
  *   exceptions. It runs outside of the evaluator, in the function with the environment after its
- * own.
+ *   own.
  *
  * Code that C called continues in a further call of the evaluator after its first eval (docatch in
  * Perl's pp_ctl.c). The function that makes it has an environment, too.
@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "image/exported.h"
 #include "target/interpreter/evaluator.h"
 #include "target/interpreter/named.h"
@@ -38,14 +39,14 @@ static const char debugged[] = "Perl's debugger or profiler (perl -d) is active"
                   replaced[] = "the program replaced Perl's evaluator",
                   too_many[] = "its functions are nested deeper than the limit";
 
-#define MEMORIES 64u /* a power of two */
+#define CACHED 64u /* a power of two */
 
 /* The number of a function's frame that was read before, on the same thread at the same time. */
-typedef struct perl_memory {
+typedef struct perl_cached {
   uint64_t code;
   perl_place_t place;
   uint64_t number;
-} perl_memory_t;
+} perl_cached_t;
 
 typedef struct perl {
   /* must be first */
@@ -56,7 +57,7 @@ typedef struct perl {
   perl_running_t running;
   perl_blocks_t blocks;
   perl_pages_t pages;
-  perl_memory_t memories[MEMORIES];
+  perl_cached_t cached[CACHED];
   named_frames_t named;
   char function[FUNCTION_MAX], file[FILE_MAX];
 } perl_t;
@@ -108,13 +109,6 @@ static void list_threads(interpreter_t *self) { (void)self; }
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const char *text) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325);
-  for (; *text; text++)
-    hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
-  return hash;
-}
-
 static bool is_same(const named_frame_t *named, const perl_t *p) {
   return named->function && named->file && strcmp(named->function, p->function) == 0 &&
          strcmp(named->file, p->file) == 0;
@@ -123,7 +117,7 @@ static bool is_same(const named_frame_t *named, const perl_t *p) {
 /* The number of the frame with p->function, p->file and LINE. The program uses the memory of code
  * again, so a frame is known by its text. */
 static uint64_t number_of(perl_t *p, uint32_t line) {
-  uint64_t key[4] = {hash_of(p->function), hash_of(p->file), line, 0};
+  uint64_t key[4] = {hash_text(0, p->function), hash_text(0, p->file), line, 0};
   for (;; key[3]++) {
     bool is_new;
     uint64_t number = named_number(&p->named, key, &is_new);
@@ -200,7 +194,7 @@ static bool add_function(walk_state_t *w, const perl_block_t *b) {
   perl_t *p = w->perl;
   const perl_place_t *at = &w->place;
   uint64_t hash = hash_pair(b->code, hash_pair(at->statement, at->operation));
-  perl_memory_t *known = &p->memories[hash & (MEMORIES - 1)];
+  perl_cached_t *known = &p->cached[hash & (CACHED - 1)];
   if (!b->code) return false;
   if (known->code != b->code || known->place.statement != at->statement ||
       known->place.operation != at->operation || known->place.is_after != at->is_after) {
@@ -390,7 +384,7 @@ static void read_thread(interpreter_t *self, pid_t tid, uint32_t depth) {
   const char *problem = NULL;
   (void)tid;
   perl_pages_forget(&p->pages);
-  memset(p->memories, 0, sizeof p->memories);
+  memset(p->cached, 0, sizeof p->cached);
   if (!perl_word(&p->pages, p->first, &p->first_interpreter)) p->first_interpreter = 0;
   perl_running_find(&p->running, &p->pages, &p->layout, p->first_interpreter, &stack);
   for (size_t i = 0; i < p->running.count && !problem; i++)
