@@ -25,7 +25,7 @@ if(SONDE_COMMAND)
   add_executable(sonde_command ${SONDE_TOOL_SOURCES} ${SONDE_STORE_ENGINE} ${SONDE_HTTP} ${SONDE_PROTOBUF_SOURCES} ${SONDE_PAGE_HEADER})
   target_include_directories(sonde_command PRIVATE ${SONDE_TOOL_INCLUDES} ${PROJECT_BINARY_DIR}/generated)
   target_compile_definitions(sonde_command PRIVATE SONDE_VERSION="${PROJECT_VERSION}" SONDE_HAVE_LIBIBERTY)
-  # Without any optimization functions are imported that no program for macOS imports: __snprintf_chk, isdigit.
+  # Without any optimization the command imports functions for which the tests have no stand-in: __snprintf_chk, isdigit.
   target_compile_options(sonde_command PRIVATE ${SONDE_WARNINGS}
     -include ${CMAKE_CURRENT_SOURCE_DIR}/tool/cli/apple/glibc.h $<$<BOOL:${SONDE_QUICK}>:-O1;-g0>)
   target_link_libraries(sonde_command PRIVATE apple_libraries sonde_static)

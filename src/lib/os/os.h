@@ -222,8 +222,8 @@ uint64_t os_process_cpu_ns(void);
  * the number. */
 int64_t os_thread_progress(int folder, pid_t tid);
 
-/* As os_thread_progress, which usually is os_thread_cpu_ns with its exceptions, but without these
- * where the system counts how often a thread is put on a CPU. Takes ten times as long. */
+/* As os_thread_progress, without the exceptions of os_thread_cpu_ns if the system counts how often
+ * a thread is put on a CPU. Takes some ten times as long. */
 int64_t os_thread_progress_exact(int folder, pid_t tid);
 
 /* The time that the thread TID has run since its start, and the time that it was ready to run but

@@ -45,7 +45,7 @@
          "IMAGE!FUNCTION selects functions of a program or\n"                                      \
          "library that was not rebuilt, whoever calls them, and\n"                                 \
          "patches them; without IMAGE, the program's own: '!*'.\n"                                 \
-         "'!read' is also net::Socket::read")                                                      \
+         "'!read' also selects net::Socket::read")                                                 \
   OPTION(                                                                                          \
       stall, RECORD_STALLS, "[MS]",                                                                \
       "report iterations of event loops that take longer than\n"                                   \

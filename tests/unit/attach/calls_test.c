@@ -412,7 +412,7 @@ static bool may_be_seen(const subject_t *subject, const record_t *record) {
 #if defined(__aarch64__)
   bool ends = subject->result != 1;
   return ends && record->result == -1 && record->error == EINTR &&
-         record->surprises <= (unsigned long)rounds() / 2;
+         record->surprises <= (unsigned long)rounds() / 4;
 #else
   (void)subject, (void)record;
   return false;

@@ -25,7 +25,7 @@
 /* A temporary file this old has no writer. */
 #define ABANDONED_S 3600
 
-/* Who spent something this long ago may not come again. */
+/* A file of what was spent is removed at this age. */
 #define SPENT_S ((time_t)30 * 24 * 3600)
 
 #define TEMPORARY_NAME  192
