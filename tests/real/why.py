@@ -144,6 +144,22 @@ def where_the_workers_wait():
         kill(process)
 
 
+def a_loop_that_waits_and_tries_again():
+    """No wait lasts long. A stripped program has no function to name: its code is named as `sonde stacks` does."""
+    for options, place in ((), "reach_server (retry.c:"), (("-s",), " in retry.stripped+0x"):
+        program = compile_c(source_file("real", "why", "retry.c"), "-O1", "-g", *options,
+                            out=os.path.join(WORK, "retry.stripped" if options else "retry"))
+        process = subprocess.Popen([program])
+        atexit.register(process.kill)
+        told = why(process.pid)
+        kill(process)
+        (finding,) = told["findings"]
+        assert told["healthy"] and finding["kind"] == "blocked" and finding["tid"] == process.pid, told
+        sentence = finding["sentence"]
+        assert " again and again, mostly for " in sentence and place in sentence, sentence
+        assert ("(no symbol)" in sentence) == bool(options), sentence
+
+
 def a_go_program_has_more_than_threads():
     """Its goroutines that wait are in no thread: the sentence says where they are. The note is what Go's linker leaves."""
     note = """__asm__(".section .note.go.buildid, \\"a\\", %note\\n.balign 4\\n.long 4, 4, 4\\n.asciz \\"Go\\"\\n"

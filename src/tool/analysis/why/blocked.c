@@ -13,7 +13,7 @@
 static const char *purpose_of(why_t *w, const why_stack_t *s, const why_wait_t *wait) {
   if (wait->is_lock) return "a lock";
   const futex_wait_t *called = NULL;
-  for (int i = 0; i < s->count && i != s->owner; i++) {
+  for (int i = 0; i < s->count && i != s->place; i++) {
     const futex_wait_t *each = futex_wait_of_function(s->functions[i].name);
     if (each) called = each;
   }
@@ -46,7 +46,7 @@ static const why_wait_t *telling_wait(why_t *w, uint64_t *since_ns) {
   for (size_t i = 0; i < w->threads.count; i++) {
     uint64_t since = 0;
     const why_wait_t *last = last_of(w, w->threads.items[i].tid, &since);
-    if (!last || why_stack(w, last->stack)->owner < 0) continue;
+    if (!last || why_stack(w, last->stack)->place < 0) continue;
     bool is_join = why_calls_any(why_stack(w, last->stack), joins);
     if (best && (is_join || !best_joins)) continue;
     best = last;
@@ -62,7 +62,7 @@ static const why_wait_t *other_lock(why_t *w, const why_wait_t *known) {
     uint64_t since = 0;
     const why_wait_t *last = last_of(w, w->threads.items[i].tid, &since);
     if (last && last->tid != known->tid && last->address != known->address &&
-        why_stack(w, last->stack)->owner >= 0 && is_lock(w, last))
+        why_stack(w, last->stack)->place >= 0 && is_lock(w, last))
       return last;
   }
   return NULL;
@@ -81,9 +81,9 @@ typedef struct waiting_place {
 /* Counts WAIT in PLACES, of which COUNT are used. Returns the new count. */
 static int count_at(why_t *w, waiting_place_t places[PLACES_MAX], int count,
                     const why_wait_t *wait) {
-  const why_function_t *owner = why_owner(why_stack(w, wait->stack));
+  const why_function_t *place = why_place(why_stack(w, wait->stack));
   int i = 0;
-  while (i < count && !why_same_function(why_owner(why_stack(w, places[i].wait->stack)), owner))
+  while (i < count && !why_same_function(why_place(why_stack(w, places[i].wait->stack)), place))
     i++;
   if (i == PLACES_MAX) return count;
   if (i == count) places[count++] = (waiting_place_t){wait, 0};
@@ -98,7 +98,7 @@ static waiting_place_t elsewhere(why_t *w, const why_wait_t *told, uint64_t leas
   for (size_t i = 0; i < w->threads.count; i++) {
     uint64_t since = 0;
     const why_wait_t *last = last_of(w, w->threads.items[i].tid, &since);
-    if (last && last->to_ns - since >= least_ns && why_stack(w, last->stack)->owner >= 0)
+    if (last && last->to_ns - since >= least_ns && why_stack(w, last->stack)->place >= 0)
       count = count_at(w, places, count, last);
   }
   for (int i = 1; i < count; i++)
@@ -165,19 +165,98 @@ static void find_zombies(why_t *w, findings_list_t *out) {
   findings_list_add(out, &f);
 }
 
+/* ---- a loop that waits in several places ---- */
+
+/* Places of one thread, with the time that it waited there. */
+typedef struct loop {
+  const why_wait_t *places[PLACES_MAX];
+  uint64_t ns[PLACES_MAX];
+  int count;
+  uint64_t all_ns;
+  why_weights_t weights; /* by the program's functions */
+} loop_t;
+
+static void add_place(loop_t *loop, const why_wait_t *wait) {
+  int i = 0;
+  while (i < loop->count && loop->places[i]->stack != wait->stack)
+    i++;
+  if (i == PLACES_MAX) return;
+  if (i == loop->count) loop->places[loop->count++] = wait;
+  loop->ns[i] += wait->to_ns - wait->from_ns;
+}
+
+static loop_t loop_of(why_t *w, uint32_t tid) {
+  loop_t loop = {.count = 0};
+  for (size_t i = 0; i < w->waits.count; i++) {
+    const why_wait_t *wait = &w->waits.items[i];
+    if (wait->tid != tid) continue;
+    loop.all_ns += wait->to_ns - wait->from_ns;
+    if (why_stack(w, wait->stack)->place >= 0) add_place(&loop, wait);
+  }
+  return loop;
+}
+
+static const why_wait_t *longest_of(const loop_t *loop) {
+  int longest = 0;
+  for (int i = 1; i < loop->count; i++)
+    if (loop->ns[i] > loop->ns[longest]) longest = i;
+  return loop->places[longest];
+}
+
+static void describe_loop(why_t *w, loop_t *loop, findings_list_t *out) {
+  char place[WHY_PLACE_MAX], thread[64], a[WHY_AMOUNT_MAX];
+  bool good = true;
+  for (int i = 0; i < loop->count && good; i++)
+    good = why_weights_add(&loop->weights, why_stack(w, loop->places[i]->stack), loop->ns[i]);
+  const why_wait_t *longest = longest_of(loop);
+  const why_stack_t *s = why_stack(w, longest->stack);
+  const why_weight_t *hot = why_weights_hot(&loop->weights, WHY_HOT_SHARE);
+  finding_t f = {.kind = WHY_BLOCKED,
+                 .is_note = true,
+                 .score = 15,
+                 .culprit = hot ? hot->function : why_place(s),
+                 .tid = longest->tid,
+                 .amount = (double)loop->all_ns / 1e9,
+                 .unit = "s",
+                 .section = "waits"};
+  WHY_SAY(f.what, "The program waits: %s again and again, mostly for %s, in %s",
+          why_thread_text(w, f.tid, thread, sizeof thread), purpose_of(w, s, longest),
+          hot ? why_place_of(hot->example, hot->function, place) : why_place_text(s, place));
+  WHY_SAY(f.evidence, "blocked for %s in all", why_seconds((double)loop->all_ns, a));
+  if (good) findings_list_add(out, &f);
+}
+
+/* A loop that tries something, and waits before the next try: no wait lasts long. Of the first
+ * threads, the one that waited longest stands for the program. */
+static void find_waiting_loop(why_t *w, findings_list_t *out) {
+  enum { THREADS_MAX = 16 };
+  loop_t longest = {.count = 0};
+  for (size_t i = 0; i < w->threads.count && i < THREADS_MAX; i++) {
+    const loop_t loop = loop_of(w, w->threads.items[i].tid);
+    if (loop.count && loop.all_ns > longest.all_ns) longest = loop;
+  }
+  if (longest.count && (double)longest.all_ns >= WHY_IDLE_LASTED * (double)w->duration_ns)
+    describe_loop(w, &longest, out);
+  why_weights_free(&longest.weights);
+}
+
 static void find_blocked(why_t *w, findings_list_t *out) {
   uint64_t run = why_run_ns(w), since = 0;
   if (!w->has_waits || (!w->is_core && (double)run > WHY_IDLE_SHARE * (double)w->duration_ns))
     return;
   const why_wait_t *wait = telling_wait(w, &since);
   uint64_t lasted = wait ? wait->to_ns - since : 0;
-  if (!wait || (!w->is_core && (double)lasted < WHY_IDLE_LASTED * (double)w->duration_ns)) return;
+  if (!w->is_core && (double)lasted < WHY_IDLE_LASTED * (double)w->duration_ns) {
+    find_waiting_loop(w, out);
+    return;
+  }
+  if (!wait) return;
   char place[WHY_PLACE_MAX], thread[64], a[WHY_AMOUNT_MAX];
   const why_stack_t *s = why_stack(w, wait->stack);
   finding_t f = {.kind = WHY_BLOCKED,
                  .is_note = true,
                  .score = 15,
-                 .culprit = why_owner(s),
+                 .culprit = why_place(s),
                  .tid = wait->tid,
                  .since_ns = since,
                  .amount = (double)lasted / 1e9,

@@ -41,6 +41,8 @@ typedef struct why_stack {
   int count;
   int owner;  /* index of the innermost function of the program; -1: none */
   int caller; /* of the next other one that called it, except main; -1: none */
+  int place;  /* the owner; else the innermost function without a name that is not the system's, as
+                 in a stripped program; -1: none */
   why_function_t functions[];
 } why_stack_t;
 
@@ -207,6 +209,9 @@ const why_stack_t *why_stack(why_t *why, uint32_t id);
 
 /* The innermost function of the program; NULL: none. */
 const why_function_t *why_owner(const why_stack_t *stack);
+
+/* The same, or the code without a name that stands for it; NULL: none. */
+const why_function_t *why_place(const why_stack_t *stack);
 
 /* The function that the owner called: of a library or the system; NULL: none. */
 const why_function_t *why_callee(const why_stack_t *stack);

@@ -37,7 +37,7 @@ char *why_function_text(const why_function_t *f, char out[WHY_NAME_MAX]) {
   if (file && f->line)
     snprintf(out, WHY_NAME_MAX, "%.80s (%.*s:%u)", name, FILE_BYTES, plain_text(file), f->line);
   else
-    snprintf(out, WHY_NAME_MAX, "%.150s", name);
+    snprintf(out, WHY_NAME_MAX, "%.140s%s", name, f->known || !*f->path ? "" : " (no symbol)");
   return out;
 }
 

@@ -6,6 +6,7 @@
 
 #include "analysis/called_name.h"
 #include "analysis/why/facts.h"
+#include "image/path.h"
 #include "symbol/short_name.h"
 
 /* ---- one stack ---------------------------------------------------------------------------- */
@@ -35,8 +36,12 @@ static bool is_wrapper(const char *function) {
   return strstr(name, "alloc") || strstr(name, "strdup") || strstr(name, "strndup");
 }
 
+/* Code of a stripped image has no name, so nothing tells whose it is. */
+static bool is_nameless(const why_function_t *f) {
+  return !f->known && *f->path && !path_is_system(f->path, NULL);
+}
+
 static void find_owner(why_stack_t *s) {
-  s->owner = s->caller = -1;
   for (int i = 0; i < s->count && s->owner < 0; i++)
     if (s->functions[i].own) s->owner = i;
   for (int i = s->owner + 1; s->owner >= 0 && i < s->count; i++) {
@@ -45,10 +50,13 @@ static void find_owner(why_stack_t *s) {
     s->owner = i;
   }
   if (s->owner >= 0) s->caller = caller_of(s, s->owner);
+  s->place = s->owner;
+  for (int i = 0; i < s->count && s->place < 0; i++)
+    if (is_nameless(&s->functions[i])) s->place = i;
 }
 
 const why_stack_t *why_stack(why_t *w, uint32_t id) {
-  static const why_stack_t unknown = {.owner = -1, .caller = -1};
+  static const why_stack_t unknown = {.owner = -1, .caller = -1, .place = -1};
   why_function_t functions[WHY_DEPTH_MAX];
   uint32_t *slot;
   if (!id || !hash_reserve(&w->stack_index, w->stacks.count, hash_of_stack, w)) return &unknown;
@@ -65,7 +73,7 @@ const why_stack_t *why_stack(why_t *w, uint32_t id) {
   }
   *added = s;
   *slot = (uint32_t)w->stacks.count;
-  *s = (why_stack_t){.id = id, .owner = -1, .caller = -1, .count = count};
+  *s = (why_stack_t){.id = id, .owner = -1, .caller = -1, .place = -1, .count = count};
   memcpy(s->functions, functions, (size_t)count * sizeof *functions);
   find_owner(s);
   return s;
@@ -84,6 +92,10 @@ const char *why_called(why_t *w, const why_wait_t *wait) {
 
 const why_function_t *why_owner(const why_stack_t *s) {
   return s->owner < 0 ? NULL : &s->functions[s->owner];
+}
+
+const why_function_t *why_place(const why_stack_t *s) {
+  return s->place < 0 ? NULL : &s->functions[s->place];
 }
 
 const why_function_t *why_callee(const why_stack_t *s) {
@@ -134,7 +146,7 @@ static char *place_text(const why_function_t *f, const why_stack_t *s, int calle
 char *why_place_text(const why_stack_t *s, char out[WHY_PLACE_MAX]) {
   static const why_function_t unknown = {.name = "unknown code", .library = "", .path = ""};
   const why_function_t *innermost = s->count ? &s->functions[0] : &unknown;
-  return place_text(s->owner < 0 ? innermost : &s->functions[s->owner], s, s->caller, out);
+  return place_text(s->place < 0 ? innermost : &s->functions[s->place], s, s->caller, out);
 }
 
 char *why_place_of(const why_stack_t *s, const why_function_t *f, char out[WHY_PLACE_MAX]) {

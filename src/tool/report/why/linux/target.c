@@ -2,6 +2,7 @@
 #include "report/why/target.h"
 
 #include <elf.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +115,17 @@ static why_function_t function_of(const symbolized_pc_t *named, const symbol_fra
                           .known = name != NULL};
 }
 
+/* Code of a stripped image, or of none: "server+0x12a0". */
+static why_function_t nameless(observer_t *o, const symbolized_pc_t *named) {
+  const char *path = named->module ? named->module->path : "";
+  const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+  char text[320] = "code without a name";
+  if (named->module && named->has_offset)
+    snprintf(text, sizeof text, "%.255s+0x%" PRIx64, file, named->offset);
+  return (why_function_t){
+      .name = why_copy_text(o->why, text), .library = file, .path = path};
+}
+
 static int name_stack(void *context, uint32_t stack, why_function_t *out, int max) {
   observer_t *o = context;
   int count = 0;
@@ -123,8 +135,7 @@ static int name_stack(void *context, uint32_t stack, why_function_t *out, int ma
     const symbolized_pc_t *named = stack_symbolizer_lookup(o->symbolizer, &s->frames[i]);
     if (!named) break;
     if (s->frames[i].folded) continue;
-    if (!named->count)
-      out[count++] = (why_function_t){.name = "code without a name", .library = "", .path = ""};
+    if (!named->count) out[count++] = nameless(o, named);
     for (int k = 0; k < named->count && count < max; k++)
       out[count++] = function_of(named, &named->functions[k]);
   }
