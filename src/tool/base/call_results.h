@@ -40,4 +40,14 @@ static inline void call_results_add_succeeded(call_results_t *r, int64_t value, 
   r->succeeded += calls;
 }
 
+static inline void call_results_add(call_results_t *r, const call_results_t *other) {
+  uint64_t counted = 0;
+  call_results_add_succeeded(r, other->value, other->varies, other->succeeded);
+  for (int i = 0; i < CALL_ERRORS_KEPT && other->errors[i].calls; i++) {
+    call_results_add_failed(r, other->errors[i].number, other->errors[i].calls);
+    counted += other->errors[i].calls;
+  }
+  r->failed += other->failed - counted;
+}
+
 #endif

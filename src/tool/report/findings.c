@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/glob.h"
 #include "base/hash.h"
+#include "report/stacks/alike.h"
 #include "sonde/status.h"
 #include "symbol/distribution.h"
 #include "symbol/package.h"
@@ -83,6 +84,12 @@ static uint64_t fingerprint_of(const finding_row_t *row, const char *function) {
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+static void free_texts(finding_row_t *row) {
+  free(row->arguments);
+  free(row->alike);
+  free(row->class);
+}
+
 static bool add_row(findings_t *f, const finding_row_t *row) {
   if (!ARRAY_GROW(f->rows, f->count, f->capacity)) return false;
   f->rows[f->count++] = *row;
@@ -99,7 +106,7 @@ typedef struct site_facts {
   const char *function, *text; /* the first text argument */
   const uint32_t *categories;
   size_t category_count;
-  const char *words, *class;
+  const char *words, *alike, *class;
 } site_facts_t;
 
 static bool add_findings(findings_t *f, finding_row_t row, const site_facts_t *facts) {
@@ -108,10 +115,10 @@ static bool add_findings(findings_t *f, finding_row_t row, const site_facts_t *f
     row.category = &a->policy->categories[facts->categories[i]];
     row.owner = owner_of(f, a->policy, row.site);
     row.arguments = strdup(facts->words);
+    row.alike = strdup(facts->alike);
     row.class = strdup(facts->class);
-    if (!row.owner || !row.arguments || !row.class || !add_row(f, &row)) {
-      free(row.arguments);
-      free(row.class);
+    if (!row.owner || !row.arguments || !row.alike || !row.class || !add_row(f, &row)) {
+      free_texts(&row);
       return false;
     }
     finding_row_t *added = &f->rows[f->count - 1];
@@ -131,7 +138,7 @@ static const frame_name_t *site_of(const audited_program_t *by, uint32_t stack) 
 static bool add_hooked(findings_t *f, const audited_program_t *by, const audit_entry_t *s) {
   const audit_t *a = by->audit;
   uint32_t categories[CATEGORIES_MAX];
-  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX], class[WORDS_MAX];
+  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX], alike[WORDS_MAX], class[WORDS_MAX];
   audit_text(a, s, text);
   const site_facts_t facts = {
       .function = audit_function_name(a, s->function),
@@ -139,6 +146,7 @@ static bool add_hooked(findings_t *f, const audited_program_t *by, const audit_e
       .categories = categories,
       .category_count = policy_categories(a->flat, s->function, text, categories, CATEGORIES_MAX),
       .words = audit_words(a, s, words, sizeof words),
+      .alike = audit_words_alike(a, s, alike, sizeof alike),
       .class = audit_class(a, s, class, sizeof class)};
   const finding_row_t row = {.by = by, .sighting = s, .site = site_of(by, s->stack)};
   return add_findings(f, row, &facts);
@@ -172,7 +180,7 @@ static bool add_traced(findings_t *f, const audited_program_t *by, const coverag
                        audit_entry_t *sighting) {
   const audit_t *a = by->audit;
   const policy_category_t *category = finding_category(a, call);
-  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX], class[WORDS_MAX];
+  char text[AUDIT_TEXT_SIZE], words[WORDS_MAX], alike[WORDS_MAX], class[WORDS_MAX];
   if (!category) return true;
   *sighting = (audit_entry_t){.function = UINT32_MAX,
                               .stack = call->stack,
@@ -193,6 +201,8 @@ static bool add_traced(findings_t *f, const audited_program_t *by, const coverag
       .category_count = 1,
       .words = audit_words_of(call->call->name, a->machine, call->kinds, call->arguments,
                               call->arguments_size, words, sizeof words),
+      .alike = audit_words_alike_of(call->call->name, a->machine, call->kinds, call->arguments,
+                                    call->arguments_size, alike, sizeof alike),
       .class =
           audit_class_of(call->kinds, call->arguments, call->arguments_size, class, sizeof class)};
   const finding_row_t row = {
@@ -281,11 +291,69 @@ int findings_make(findings_t *out, const audited_t *audited, bool hooked_only) {
   return status;
 }
 
-void findings_free(findings_t *f) {
-  for (size_t i = 0; i < f->count; i++) {
-    free(f->rows[i].arguments);
-    free(f->rows[i].class);
+/* ---- merged for people ---------------------------------------------------------------------- */
+
+/* What the rows of one group have in common, apart from the stack. */
+static char *key_of(const finding_row_t *row) {
+  char key[2 * WORDS_MAX];
+  snprintf(key, sizeof key, "%p %p %zu %s %s(%s)", (const void *)row->by,
+           (const void *)row->allowed, category_number(row), row->too_early ? row->too_early : "",
+           finding_function(row), row->alike);
+  return strdup(key);
+}
+
+static void add_sighting(audit_entry_t *to, const audit_entry_t *s) {
+  to->count += s->count;
+  if (s->first < to->first) to->first = s->first;
+  if (s->last > to->last) to->last = s->last;
+  to->early |= s->early;
+  call_results_add(&to->results, &s->results);
+}
+
+/* The row TO stands for ROW as well. */
+static void merge_row(finding_row_t *to, audit_entry_t *sighting, finding_row_t *row) {
+  add_sighting(sighting, row->sighting);
+  if (strcmp(to->arguments, row->arguments) != 0 && strcmp(to->arguments, to->alike) != 0) {
+    char *swapped = to->arguments;
+    to->arguments = to->alike;
+    to->alike = swapped;
   }
+  free_texts(row);
+}
+
+int findings_merge(findings_t *f) {
+  alike_t groups = {0};
+  size_t kept = 0, keys = 0, next = 0, group;
+  char **key = calloc(f->count + 1, sizeof *key);
+  f->merged = calloc(f->count + 1, sizeof *f->merged);
+  bool good = key && f->merged;
+  for (; good && next < f->count; next++) {
+    finding_row_t row = f->rows[next];
+    good = (key[keys] = key_of(&row)) != NULL &&
+           alike_add(&groups, &row.by->report, row.sighting->stack, key[keys++], &group);
+    if (!good) break;
+    if (group < kept) {
+      merge_row(&f->rows[group], &f->merged[group], &row);
+      continue;
+    }
+    f->merged[kept] = *row.sighting;
+    row.sighting = &f->merged[kept];
+    f->rows[kept++] = row;
+  }
+  if (good && kept) qsort(f->rows, kept, sizeof *f->rows, by_severity);
+  memmove(f->rows + kept, f->rows + next, (f->count - next) * sizeof *f->rows);
+  f->count = kept + (f->count - next);
+  for (size_t i = 0; i < keys; i++)
+    free(key[i]);
+  free(key);
+  alike_free(&groups);
+  return good ? 0 : SONDE_ENOMEM;
+}
+
+void findings_free(findings_t *f) {
+  for (size_t i = 0; i < f->count; i++)
+    free_texts(&f->rows[i]);
+  free(f->merged);
   for (size_t i = 0; i < f->owner_count; i++)
     free(f->owners[i]);
   free(f->rows);

@@ -21,6 +21,7 @@ typedef struct finding_row {
   const frame_name_t *site; /* the innermost frame outside the system; NULL: none */
   const char *owner;        /* of SITE: by the policy, else its package, else its library */
   char *arguments;          /* as text */
+  char *alike;              /* the same without the numbers of descriptors */
   char *class;              /* the part of the arguments that is the same in every run */
   const policy_allowance_t *allowed; /* NULL: not allowed */
   const char *too_early; /* the phase that such calls must wait for; NULL: not too early */
@@ -33,12 +34,18 @@ typedef struct findings {
   char **owners; /* owned texts */
   size_t owner_count;
   audit_entry_t *sightings; /* of the traced calls */
+  audit_entry_t *merged;    /* of findings_merge; NULL: it was not called */
   const audited_t *audited;
 } findings_t;
 
 /* Makes the findings of AUDITED, which must outlive them; traced calls are omitted if HOOKED_ONLY.
  * Returns 0 or SONDE_ENOMEM; release with findings_free in either case. */
 int findings_make(findings_t *out, const audited_t *audited, bool hooked_only);
+
+/* Merges the rows that say the same: one function calls another in one line with equal arguments,
+ * descriptors aside, from calls that are printed alike (report/stacks/alike.h). For people; tools
+ * get all rows. Returns 0 or SONDE_ENOMEM. */
+int findings_merge(findings_t *findings);
 void findings_free(findings_t *findings);
 
 /* The category of a traced call: the most severe one that it may belong to, since several functions

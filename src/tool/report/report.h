@@ -145,6 +145,9 @@ char *report_name(const report_t *report, const frame_name_t *name, int room, ch
  * unknown. If lines have a width, the folder of the file is omitted. */
 void report_place(const report_t *report, const frame_name_t *name, char *out, size_t size);
 
+/* Prints one function of a stack, as report_stack_text does. */
+void report_site_text(const report_t *report, const frame_name_t *site, FILE *out);
+
 /* Prints the functions of a stack, one line each: the innermost ones and the program's own, or all
  * of them, and how many are left out in between. */
 void report_stack_text(const report_t *report, uint32_t stack, FILE *out);

@@ -98,6 +98,13 @@ char *audit_words(const audit_t *audit, const audit_entry_t *entry, char *out, s
 char *audit_words_of(const char *function, uint32_t machine, const uint8_t kinds[AUDIT_ARGUMENTS],
                      const uint8_t *arguments, uint32_t arguments_size, char *out, size_t size);
 
+/* The same with "…" in place of a descriptor, whose number is not what a call is about: a loop that
+ * opens sockets and connects them connects a new number each time. */
+char *audit_words_alike(const audit_t *audit, const audit_entry_t *entry, char *out, size_t size);
+char *audit_words_alike_of(const char *function, uint32_t machine,
+                           const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                           uint32_t arguments_size, char *out, size_t size);
+
 /* The machine of the recording for flag_words; 0 for Apple's systems, whose flags differ. */
 uint32_t audit_machine(const reader_t *reader);
 

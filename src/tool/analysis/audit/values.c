@@ -80,6 +80,7 @@ typedef struct text_writer {
   char *out;
   size_t size, used;
   bool class; /* only parts that stay the same from run to run */
+  bool alike; /* descriptors are left out */
   const char *function;
   uint32_t machine;
   bool is_other_family; /* a socket's, which is not one of the internet: its protocols differ */
@@ -169,10 +170,26 @@ static void put_address(text_writer_t *w, const uint8_t *bytes, uint32_t size) {
     append(w, "address family %u", a.any.sa_family);
 }
 
+/* Whether the first argument of FUNCTION is a descriptor. */
+static bool takes_descriptor(const char *function) {
+  static const char *const names[] = {"accept",  "accept4",   "bind",     "connect",    "dup",
+                                      "fchmod",  "fchown",    "fexecve",  "fstat",      "fstat64",
+                                      "fstatfs", "fstatfs64", "fstatvfs", "fstatvfs64", "ftruncate",
+                                      "listen",  "sendto",    "sendmsg",  "sendmmsg",   "signalfd",
+                                      "ttyname", "ttyname_r", NULL};
+  for (const char *const *name = names; *name; name++)
+    if (!strcmp(*name, function)) return true;
+  return false;
+}
+
 /* Baselines contain the class, so it has flags as numbers, whatever names this version knows. */
 static void put_number(text_writer_t *w, const audit_value_t *v) {
   char words[512];
   bool is_flags = v->kind == AUDIT_FLAGS;
+  if (w->alike && !v->argument && w->function && takes_descriptor(w->function)) {
+    append(w, "…");
+    return;
+  }
   if (w->class && !is_flags) return;
   bool is_socket = w->function && !strcmp(w->function, "socket");
   if (is_socket && v->argument == 0)
@@ -242,6 +259,20 @@ char *audit_words_of(const char *function, uint32_t machine, const uint8_t kinds
 char *audit_words(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
   return audit_words_of(audit_function_name(a, s->function), a->machine, kinds_of(a, s),
                         s->arguments, s->arguments_size, out, size);
+}
+
+char *audit_words_alike_of(const char *function, uint32_t machine,
+                           const uint8_t kinds[AUDIT_ARGUMENTS], const uint8_t *arguments,
+                           uint32_t arguments_size, char *out, size_t size) {
+  return write_values(
+      kinds, arguments, arguments_size,
+      (text_writer_t){
+          .out = out, .size = size, .alike = true, .function = function, .machine = machine});
+}
+
+char *audit_words_alike(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {
+  return audit_words_alike_of(audit_function_name(a, s->function), a->machine, kinds_of(a, s),
+                              s->arguments, s->arguments_size, out, size);
 }
 
 char *audit_class(const audit_t *a, const audit_entry_t *s, char *out, size_t size) {

@@ -108,7 +108,7 @@ static int print(request_t *l) {
     printf("%s%s%s, process %d, %.3f s after the start\n", r->bold, program ? program : "?",
            r->plain, (int)l->client.pid,
            (double)reader_ns(r->reader, l->leaks.exchange->time) / 1e9);
-    leaks_text(r, &l->leaks, stdout);
+    if (leaks_text(r, &l->leaks, stdout) != 0) return message_fail("out of memory");
   }
   return compare(l, &l->leaks);
 }
@@ -167,7 +167,7 @@ static int print_end(request_t *l, const leaks_at_end_t *end) {
   } else {
     printf("%s%s%s, process %u\n", r->bold, program ? program : "?", r->plain,
            reader_header(r->reader)->pid);
-    leaks_at_end_text(r, end, stdout);
+    if (leaks_at_end_text(r, end, stdout) != 0) return message_fail("out of memory");
   }
   naming_note_missing(r->names);
   return compare(l, &end->leaks);

@@ -6,10 +6,12 @@
 #include "report/leaks/leaks.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/wrap.h"
 #include "report/json.h"
+#include "report/stacks/alike.h"
 #include "report/table.h"
 #include "sonde/status.h"
 
@@ -80,7 +82,56 @@ const char *leaks_parts(counts_t lost, counts_t indirect, uint64_t in_cycles,
   return text;
 }
 
-static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
+/* What one line of source leaked: stacks that are printed alike (report/stacks/alike.h). */
+typedef struct leaks_site {
+  leaks_stack_t sum; /* its stack and example are those of the largest */
+  size_t stacks;
+} leaks_site_t;
+
+static void add_counts(counts_t *to, counts_t more) {
+  to->count += more.count;
+  to->bytes += more.bytes;
+}
+
+static void add_to_site(leaks_site_t *site, const leaks_stack_t *s) {
+  leaks_stack_t *sum = &site->sum;
+  if (!site->stacks++) {
+    *sum = *s;
+    return;
+  }
+  add_counts(&sum->lost, s->lost);
+  add_counts(&sum->indirect, s->indirect);
+  add_counts(&sum->total, s->total);
+  sum->in_cycles += s->in_cycles;
+  sum->uncertain += s->uncertain;
+}
+
+static int by_total(const void *left, const void *right) {
+  const leaks_stack_t *a = &((const leaks_site_t *)left)->sum;
+  const leaks_stack_t *b = &((const leaks_site_t *)right)->sum;
+  if (a->total.bytes != b->total.bytes) return a->total.bytes > b->total.bytes ? -1 : 1;
+  return a->stack < b->stack ? -1 : a->stack > b->stack;
+}
+
+/* Returns an array of *COUNT sites, which the caller frees; NULL: out of memory. */
+static leaks_site_t *make_sites(const report_t *r, const leaks_t *l, size_t *count) {
+  alike_t groups = {0};
+  size_t group = 0;
+  leaks_site_t *sites = calloc(l->by_stack_count + 1, sizeof *sites);
+  bool good = sites != NULL;
+  for (size_t i = 0; i < l->by_stack_count && good; i++) {
+    good = alike_add(&groups, r, l->by_stack[i].stack, "", &group);
+    if (good) add_to_site(&sites[group], &l->by_stack[i]);
+  }
+  *count = groups.count;
+  alike_free(&groups);
+  if (good && *count) qsort(sites, *count, sizeof *sites, by_total);
+  if (!good) free(sites);
+  return good ? sites : NULL;
+}
+
+static void print_site(const report_t *r, const leaks_site_t *site, FILE *out) {
+  const leaks_stack_t *s = &site->sum;
   char a[24], b[24], c[24], d[24], parts[LEAKS_PARTS_MAX], text[384];
   int n = snprintf(text, sizeof text, "in %s block%s%s", report_count(s->total.count, b),
                    report_plural(s->total.count),
@@ -91,9 +142,12 @@ static void print_stack(const report_t *r, const leaks_stack_t *s, FILE *out) {
     ADD("; uncertain");
   else if (s->uncertain)
     ADD("; %s uncertain", report_count(s->uncertain, d));
-  char example[64];
+  char example[96];
   int size =
       snprintf(example, sizeof example, "e.g. 0x%" PRIx64 "  stack %" PRIu32, s->example, s->stack);
+  if (site->stacks > 1)
+    size +=
+        snprintf(example + size, sizeof example - (size_t)size, " and %zu alike", site->stacks - 1);
   bool fits = !r->columns || TEXT_COLUMN + n + 2 + size <= (int)r->columns;
   ADD("%s%s", fits ? "  " : "\n", example);
 #undef ADD
@@ -111,27 +165,31 @@ static void print_sum(const report_t *r, const leaks_t *l, FILE *out) {
   wrap_print(out, text, (wrap_t){0, 8, r->columns, WRAP_ALL_LINES});
 }
 
-void leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
+int leaks_text(const report_t *r, const leaks_t *l, FILE *out) {
   char a[24], b[24];
   fprintf(out, "  live       %s in %s block%s\n", report_bytes((int64_t)l->live.bytes, a),
           report_count(l->live.count, b), report_plural(l->live.count));
   print_cost(l, out);
   print_limits(l, out);
   print_sum(r, l, out);
-  for (size_t i = 0; i < l->by_stack_count && i < r->top; i++)
-    print_stack(r, &l->by_stack[i], out);
-  if (l->by_stack_count > r->top) report_more(r, l->by_stack_count - (size_t)r->top, "stacks", out);
+  size_t count;
+  leaks_site_t *sites = make_sites(r, l, &count);
+  if (!sites) return SONDE_ENOMEM;
+  for (size_t i = 0; i < count && i < r->top; i++)
+    print_site(r, &sites[i], out);
+  if (count > r->top) report_more(r, count - (size_t)r->top, "places", out);
+  free(sites);
+  return 0;
 }
 
-void leaks_at_end_text(const report_t *r, const leaks_at_end_t *end, FILE *out) {
+int leaks_at_end_text(const report_t *r, const leaks_at_end_t *end, FILE *out) {
   int32_t error = end->error;
   switch (end->result) {
   case LEAKS_UNRECORDED: break;
   case LEAKS_SEARCHED:
     fprintf(out, "  searched   %s, %.3f s after the start\n", leaks_time_of_search(r->reader),
             (double)end->time_ns / 1e9);
-    leaks_text(r, &end->leaks, out);
-    break;
+    return leaks_text(r, &end->leaks, out);
   case LEAKS_NO_EXIT:
     fputs(reader_header(r->reader)->exit_status == RECORD_STATUS_UNKNOWN
               ? "  not searched: the program ended before the recording did\n"
@@ -147,6 +205,7 @@ void leaks_at_end_text(const report_t *r, const leaks_at_end_t *end, FILE *out) 
     fprintf(out, "  not searched: events were lost, so the live blocks are unknown; record with\n"
                  "  'sonde record --leaks --malloc=live'\n");
   }
+  return 0;
 }
 
 static const char *verdict_text(const leaks_block_t *b) {

@@ -31,11 +31,12 @@ enum { LEAKS_PARTS_MAX = 160 };
 const char *leaks_parts(counts_t lost, counts_t indirect, uint64_t in_cycles,
                         char text[LEAKS_PARTS_MAX]);
 
-/* The result of the search at exit. */
-void leaks_at_end_text(const report_t *report, const leaks_at_end_t *end, FILE *out);
+/* The result of the search at exit. Returns 0 or SONDE_ENOMEM. */
+int leaks_at_end_text(const report_t *report, const leaks_at_end_t *end, FILE *out);
 json_object *leaks_at_end_json(const report_t *report, const leaks_at_end_t *end);
 
-void leaks_text(const report_t *report, const leaks_t *leaks, FILE *out);
+/* Stacks that are printed alike are one row. Returns 0 or SONDE_ENOMEM. */
+int leaks_text(const report_t *report, const leaks_t *leaks, FILE *out);
 json_object *leaks_json(const report_t *report, const leaks_t *leaks, pid_t pid);
 
 /* BLOCK and the references to it. */

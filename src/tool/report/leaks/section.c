@@ -20,7 +20,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   char a[24], b[24], parts[LEAKS_PARTS_MAX];
   fprintf(out, "\n%sleaks at exit%s\n", r->bold, r->plain);
   if (!r->brief || end->result != LEAKS_SEARCHED)
-    leaks_at_end_text(r, end, out);
+    return leaks_at_end_text(r, end, out);
   else
     fprintf(out, "  leaked     %s in %s block%s%s\n", report_bytes((int64_t)l->total.bytes, a),
             report_count(l->total.count, b), report_plural(l->total.count),

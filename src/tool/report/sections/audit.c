@@ -149,7 +149,7 @@ static void print_row(const report_t *of, const finding_row_t *row, FILE *out) {
   if (earlier) fprintf(out, "      in program %" PRIu32 "\n", reader_program(r->reader));
   if (row->too_early)
     fprintf(out, "      %sbefore the phase '%s'%s\n", r->bold, row->too_early, r->plain);
-  if (row->site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, row->site->function, r->plain);
+  if (row->site && r->brief) report_site_text(r, row->site, out);
   if (!r->brief) report_stack_text(r, row->sighting->stack, out);
 }
 
@@ -212,6 +212,7 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   for (size_t k = 0; status == 0 && k < f.count; k++)
     report_add_stack(&f.rows[k].by->report, &complete, f.rows[k].sighting->stack, 1);
   report_completeness_text(r, &complete, "the findings", out);
+  if (status == 0) status = findings_merge(&f);
   size_t i = 0;
   while (status == 0 && i < f.count && !f.rows[i].allowed)
     i = print_rows(r, &f, i, out);

@@ -3,10 +3,12 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/wrap.h"
 #include "report/findings.h"
 #include "report/json.h"
+#include "report/stacks/alike.h"
 #include "sonde/status.h"
 
 enum { BRIEF_ROWS = 3, WORDS_MAX = 2200 };
@@ -36,8 +38,11 @@ bool coverage_is_all(const report_t *r, const audit_t *a) {
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
+/* Calls that say the same (findings_merge). */
 typedef struct unseen {
-  const coverage_call_t *call;
+  coverage_call_t call;
+  char *words, *alike;               /* of the first one; ALIKE: without descriptors */
+  bool varies;                       /* the others have other words */
   const policy_category_t *category; /* the most severe that matches; NULL: none */
 } unseen_t;
 
@@ -46,8 +51,53 @@ static int by_severity(const void *left, const void *right) {
   int left_level = a->category ? (int)a->category->level : -1;
   int right_level = b->category ? (int)b->category->level : -1;
   if (left_level != right_level) return left_level > right_level ? -1 : 1;
-  if (a->call->count != b->call->count) return a->call->count > b->call->count ? -1 : 1;
-  return a->call < b->call ? -1 : a->call > b->call;
+  if (a->call.count != b->call.count) return a->call.count > b->call.count ? -1 : 1;
+  return a->call.first < b->call.first ? -1 : a->call.first > b->call.first;
+}
+
+static void free_unseen(unseen_t *u) {
+  free(u->words);
+  free(u->alike);
+}
+
+static bool make_unseen(const audit_t *a, const coverage_call_t *call, unseen_t *out) {
+  char words[WORDS_MAX], arguments[WORDS_MAX], alike[2 * WORDS_MAX];
+  const policy_category_t *category = finding_category(a, call);
+  audit_words_alike_of(call->call->name, a->machine, call->kinds, call->arguments,
+                       call->arguments_size, arguments, sizeof arguments);
+  snprintf(alike, sizeof alike, "%s(%s)", call->call->name, arguments);
+  *out = (unseen_t){.call = *call,
+                    .words = strdup(coverage_words(call, a->machine, words, sizeof words)),
+                    .alike = strdup(alike),
+                    .category = category};
+  if (out->words && out->alike) return true;
+  free_unseen(out);
+  return false;
+}
+
+/* The row TO stands for ADDED as well, and takes its texts. */
+static void merge_unseen(unseen_t *to, unseen_t *added) {
+  to->call.count += added->call.count;
+  if (added->call.class == COVERAGE_UNEXPLAINED) to->call.class = COVERAGE_UNEXPLAINED;
+  call_results_add(&to->call.results, &added->call.results);
+  to->varies |= strcmp(to->words, added->words) != 0;
+  free_unseen(added);
+}
+
+static bool add_unseen(const report_t *r, const audit_t *a, const coverage_call_t *call,
+                       alike_t *groups, unseen_t *rows, size_t *count) {
+  size_t group;
+  unseen_t added;
+  if (!make_unseen(a, call, &added)) return false;
+  if (!alike_add(groups, r, call->stack, added.alike, &group)) {
+    free_unseen(&added);
+    return false;
+  }
+  if (group < *count)
+    merge_unseen(&rows[group], &added);
+  else
+    rows[(*count)++] = added;
+  return true;
 }
 
 /* The program had no agent: each call was traced. */
@@ -116,20 +166,19 @@ static void print_limits(const coverage_t *c, FILE *out) {
 }
 
 static void print_unseen(const report_t *r, const unseen_t *u, FILE *out) {
-  char count[24], words[WORDS_MAX], result[160];
-  const frame_name_t *site = frame_names_owner(r->names, u->call->stack);
+  char count[24], result[160];
+  const frame_name_t *site = frame_names_owner(r->names, u->call.stack);
   if (site && site->system) site = NULL;
   const char *style = u->category && u->category->match.count ? r->bold : r->dim;
   wrap_format(out, (wrap_t){.indent = 14, .columns = r->columns}, "  %8s ×  %s%s  %s%s%s%s%s%s%s%s",
-              report_count(u->call->count, count),
-              coverage_words(u->call, audit_machine(r->reader), words, sizeof words),
-              audit_results_text(&u->call->results, AUDIT_INT_RESULT, result, sizeof result),
+              report_count(u->call.count, count), u->varies ? u->alike : u->words,
+              audit_results_text(&u->call.results, AUDIT_INT_RESULT, result, sizeof result),
               r->bold, site ? site->library : "the system", r->plain, u->category ? "  " : "",
               u->category ? style : "", u->category ? u->category->id : "",
               u->category ? r->plain : "",
-              u->call->class == COVERAGE_UNEXPLAINED ? "  (its stack is not complete)" : "");
-  if (site && r->brief) fprintf(out, "      %s%s%s\n", r->dim, site->function, r->plain);
-  if (!r->brief) report_stack_text(r, u->call->stack, out);
+              u->call.class == COVERAGE_UNEXPLAINED ? "  (its stack is not complete)" : "");
+  if (site && r->brief) report_site_text(r, site, out);
+  if (!r->brief) report_stack_text(r, u->call.stack, out);
 }
 
 int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
@@ -138,20 +187,21 @@ int coverage_text(const report_t *r, const audit_t *a, FILE *out) {
   unseen_t *unseen = calloc(c->count + 1, sizeof *unseen);
   if (!unseen) return SONDE_ENOMEM;
   size_t count = 0, most = report_rows(r, BRIEF_ROWS);
-  for (size_t i = 0; i < c->count; i++)
-    if (is_unseen(&c->calls[i])) {
-      unseen_t *u = &unseen[count++];
-      u->call = &c->calls[i];
-      u->category = finding_category(a, u->call);
-    }
+  alike_t groups = {0};
+  bool good = true;
+  for (size_t i = 0; i < c->count && good; i++)
+    if (is_unseen(&c->calls[i])) good = add_unseen(r, a, &c->calls[i], &groups, unseen, &count);
+  alike_free(&groups);
   if (count) qsort(unseen, count, sizeof *unseen, by_severity);
   print_totals(r, a, out);
   print_limits(c, out);
   for (size_t i = 0; i < count && i < most; i++)
     print_unseen(r, &unseen[i], out);
   if (count > most) report_more(r, count - most, "distinct calls", out);
+  for (size_t i = 0; i < count; i++)
+    free_unseen(&unseen[i]);
   free(unseen);
-  return 0;
+  return good ? 0 : SONDE_ENOMEM;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 #include "analysis/malloc/estimate.h"
 #include "report/json.h"
 #include "report/sections/malloc_totals.h"
+#include "report/stacks/alike.h"
 #include "report/table.h"
 #include "report/tree.h"
 #include "sonde/status.h"
@@ -141,6 +142,36 @@ static bool make_stacks(const report_t *r, malloc_rows_t *out) {
   return good;
 }
 
+static int by_amount(const void *left, const void *right) {
+  const malloc_row_t *a = left, *b = right;
+  int64_t x = (int64_t)a->amount.bytes, y = (int64_t)b->amount.bytes;
+  if (x != y) return x > y ? -1 : 1;
+  return a->totals.stack < b->totals.stack ? -1 : a->totals.stack > b->totals.stack;
+}
+
+/* Stacks that are printed alike become one row: for people, not for JSON. */
+static bool merge_alike(const report_t *r, malloc_rows_t *rows) {
+  alike_t groups = {0};
+  size_t group, kept = 0;
+  bool good = true;
+  for (size_t i = 0; i < rows->count && good; i++) {
+    malloc_row_t row = rows->items[i], *to;
+    good = alike_add(&groups, r, row.totals.stack, "", &group);
+    if (!good) break;
+    to = &rows->items[group];
+    if (group == kept) {
+      rows->items[kept++] = row;
+      continue;
+    }
+    stack_totals_add(&to->totals, &row.totals);
+    *to = row_of(r, &to->totals, NULL, to->stacks + 1);
+  }
+  if (good) rows->count = kept;
+  alike_free(&groups);
+  if (good && rows->count) qsort(rows->items, rows->count, sizeof *rows->items, by_amount);
+  return good;
+}
+
 /* False: out of memory. The caller frees ROWS->items in any case. */
 static bool make_rows(const report_t *r, row_kind_t kind, malloc_rows_t *rows) {
   *rows = (malloc_rows_t){0};
@@ -172,7 +203,7 @@ static int print_rows(const report_t *r, row_kind_t kind, FILE *out) {
   static const char *const plurals[] = {"functions", "libraries", "stacks"};
   malloc_rows_t rows;
   column_t columns[COLUMNS];
-  bool good = make_rows(r, kind, &rows);
+  bool good = make_rows(r, kind, &rows) && (kind != ROW_STACK || merge_alike(r, &rows));
   make_columns(r, kind, columns);
   const table_t table = table_of(r, &rows, columns);
   if (good && (rows.count || !malloc_covered_from(r))) {

@@ -41,6 +41,10 @@ static void print_name(const report_t *r, const frame_name_t *name, int count, F
           times, r->plain);
 }
 
+void report_site_text(const report_t *r, const frame_name_t *site, FILE *out) {
+  print_name(r, site, 1, out);
+}
+
 /* Functions of a stack that are printed together: a recursion is one line. */
 typedef struct stack_line {
   int first, count; /* of its functions */

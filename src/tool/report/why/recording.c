@@ -129,7 +129,7 @@ static int exit_signal_of(const record_header_t *h) {
 /* Calls that the policy does not allow. */
 static bool add_calls(why_t *w, const audited_t *audited) {
   findings_t found = {0};
-  bool good = findings_make(&found, audited, false) == 0;
+  bool good = findings_make(&found, audited, false) == 0 && findings_merge(&found) == 0;
   for (size_t i = 0; good && i < found.count; i++) {
     const finding_row_t *row = &found.rows[i];
     if (row->allowed || row->by->report.reader != w->reader) continue;

@@ -122,8 +122,7 @@ static why_function_t nameless(observer_t *o, const symbolized_pc_t *named) {
   char text[320] = "code without a name";
   if (named->module && named->has_offset)
     snprintf(text, sizeof text, "%.255s+0x%" PRIx64, file, named->offset);
-  return (why_function_t){
-      .name = why_copy_text(o->why, text), .library = file, .path = path};
+  return (why_function_t){.name = why_copy_text(o->why, text), .library = file, .path = path};
 }
 
 static int name_stack(void *context, uint32_t stack, why_function_t *out, int max) {
