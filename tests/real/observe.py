@@ -37,6 +37,24 @@ int main(void) {
 """
 
 
+# Threads that rest; when its input ends, the program executes another one.
+MANY_THREADS = """#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *rest(void *unused) { for (;;) pause(); return unused; }
+int main(void) {
+  pthread_attr_t small;
+  pthread_t thread;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, 65536);
+  for (int i = 0; i < %d; i++) pthread_create(&thread, &small, rest, NULL);
+  puts("ready");
+  fflush(stdout);
+  while (getchar() != EOF) {}
+  execlp("sleep", "sleep", "0.4", (char *)NULL);
+}"""
+
+
 class Running:
     """A program that runs before it is recorded."""
 
@@ -207,32 +225,28 @@ def _reads(pid):
     return int(re.search(r"syscr: (\d+)", pathlib.Path(f"/proc/{pid}/io").read_text())[1]), time.monotonic()
 
 
+def _read_rate(pid, threads):
+    """Reads of the process PID in a second, for each of the THREADS that it looks at."""
+    before, began = _reads(pid)
+    time.sleep(2)
+    after, ended = _reads(pid)
+    return (after - before) / (ended - began) / threads
+
+
 def an_idle_program_is_not_read_again_and_again():
     """A hundred polls a second read none of the threads while the clock of the process stands still. Each second, once,
     some files of each thread are read."""
     threads = 300
-    program = compile_c("""#include <pthread.h>
-#include <stdio.h>
-#include <unistd.h>
-static void *rest(void *unused) { for (;;) pause(); return unused; }
-int main(int count, char **unused) {
-  pthread_t thread;
-  while (count++ < %d) pthread_create(&thread, 0, rest, unused);
-  puts("ready");
-  fflush(stdout);
-  rest(0);
-}""" % threads, "-pthread")
-    with Running(program) as running:
+    program = compile_c(MANY_THREADS % threads, "-pthread")
+    with Running(program, stdin=subprocess.PIPE) as running:
         assert running.process.stdout.readline() == "ready\n"
         path, recorder = start_observing(running.pid, "--wall=100", "--sample", "--stall")
         until(lambda: report(path).get("threads", 0) >= threads, "all threads are known")
-        before, began = _reads(recorder.pid)
-        time.sleep(2)
-        after, ended = _reads(recorder.pid)
+        until(lambda: _read_rate(recorder.pid, threads) < 6, "the first stacks are read, and none again")
+        rate = _read_rate(recorder.pid, threads)
         recorder.send_signal(signal.SIGINT)
         _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
         assert recorder.returncode == 0, said
-    rate = (after - before) / (ended - began) / threads
     assert rate < 6, f"{rate:.1f} reads a second for each thread"
     stacks = report(path, "wall")["wall"]["stacks"]
     assert any(stack.get("syscall") == "pause" for stack in stacks), stacks
@@ -303,6 +317,65 @@ def another_program_of_the_process_is_recorded_too():
     assert os.path.basename(last["exe"]) in ("sleep", "coreutils"), last["exe"]
     calls = {p.get("syscall") for p in last["wall"]["stacks"] if "stack" in p}
     assert "clock_nanosleep" in calls, last["wall"]["stacks"]
+
+
+def _programs(path):
+    """The executable and the first argument of each program of the recording."""
+    count = report(path)["programs"]
+    told = [report(path, "--program", number) for number in range(1, count + 1)]
+    return [(each.get("exe"), (each.get("arguments") or [None])[0]) for each in told]
+
+
+def a_short_program_is_known_after_one_that_is_costly_to_read():
+    """Reading hundreds of threads takes so long that the monitor of resources then rests for seconds."""
+    program = compile_c(MANY_THREADS % 500, "-pthread")
+    with Running(program, stdin=subprocess.PIPE) as running:
+        assert running.process.stdout.readline() == "ready\n"
+        path, recorder = start_observing(running.pid)
+        until(lambda: report(path).get("threads", 0) >= 500, "all threads are known")
+        running.end_input()
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert recorder.returncode == 0, said
+    programs = _programs(path)
+    assert programs[0] == (program, program) and programs[1][1] == "sleep", programs
+    assert os.path.basename(programs[1][0]) in ("sleep", "coreutils"), programs
+
+
+SLOW_EXECS = """
+#include <stdlib.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+/* Executes itself with so many arguments that the kernel takes tens of milliseconds. */
+int main(int argc, char **argv) {
+  static char *words[600002], left[8];
+  struct rlimit stack;
+  getrlimit(RLIMIT_STACK, &stack);
+  stack.rlim_cur = stack.rlim_max < 64 << 20 ? stack.rlim_max : 64 << 20;
+  setrlimit(RLIMIT_STACK, &stack);
+  if (argc < 2) puts("ready"), fflush(stdout), getchar();
+  int rest = argc < 2 ? %d : atoi(argv[1]) - 1;
+  snprintf(left, sizeof left, "%%d", rest);
+  words[0] = argv[0], words[1] = left;
+  for (int i = 2; i < 600000; i++) words[i] = "";
+  usleep(150000);
+  return rest ? execv("/proc/self/exe", words) : 0;
+}"""
+
+
+def a_program_that_is_being_executed_counts_once():
+    """While the kernel copies many arguments, /proc shows the new executable without arguments."""
+    count = 10
+    program = compile_c(SLOW_EXECS % count)
+    with Running(program, stdin=subprocess.PIPE) as running:
+        assert running.process.stdout.readline() == "ready\n"
+        path, recorder = start_observing(running.pid)
+        until(lambda: report(path).get("exe"), "its program is known")
+        running.end_input()
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert recorder.returncode == 0, said
+    programs = _programs(path)
+    assert 1 < len(programs) <= count + 1 and set(programs) == {(program, program)}, programs  # a slow machine misses some
 
 
 def _sleeper(pid):

@@ -67,6 +67,7 @@ static void attach(const follow_t *f, followed_t *c) {
 /* A new program does not have the agent of the one before. */
 static void execute(followed_t *c) {
   (void)add_relaxed(&c->recording.control->exec_index, 1);
+  observed_record(&c->observed, &c->recording);
   c->control.is_attached = false;
   c->attempts = 0;
 }
@@ -119,7 +120,7 @@ static followed_t *add(follow_t *f, pid_t pid, bool runs, char *error, size_t si
   c->control.agent_fd = -1;
   c->control.listener = f->main;
   control_name(&c->control, c->recording.control->recorder_name);
-  if (from_outside) observed_begin(&c->observed, c->recording.control);
+  if (from_outside) observed_begin(&c->observed, &c->recording);
   agentless_open(&c->agentless, f->agentless, &c->recording, &c->monitors, false);
   if (runs) {
     monitors_new(&c->monitors, &c->recording, mode & RECORD_STALLS, f->monitor_options);
@@ -228,6 +229,8 @@ static void finish(const follow_t *f, followed_t *c) {
   monitors_stop(&c->monitors, runs ? (int)wait_status : 0); /* only its parent gets the status */
   control_close(&c->control);
   if (c->pidfd >= 0) close(c->pidfd);
+  c->observed.pidfd = -1;
+  observed_close(&c->observed);
   int status = recording_finish(&c->recording, (int)wait_status);
   if (status < 0) message_note("cannot write the end of '%s'", c->path);
   notes_of_programs(c->recording.control, true, NULL);

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,14 +72,18 @@ bool process_facts_read(pid_t pid, process_facts_t *out) {
   return true;
 }
 
-/* Field 28, startstack. */
-uint64_t process_facts_stack(pid_t pid) {
+/* Fields 26 and 28, startcode and startstack. The kernel sets startcode last (fs/binfmt_elf.c); it
+ * is 0 in a process without memory, too, and 1 without the right to see it. */
+bool process_facts_stack(pid_t pid, uint64_t *stack) {
   char text[1024];
-  if (proc_file_read(pid, "stat", text, sizeof text) <= 0) return 0;
+  uint64_t code;
+  *stack = 0;
+  if (proc_file_read(pid, "stat", text, sizeof text) <= 0) return true;
   const char *p = strrchr(text, ')');
-  for (int field = 2; p && field < 28; field++)
+  for (int field = 2; p && field < 26; field++)
     p = strchr(p + 1, ' ');
-  return p ? strtoull(p + 1, NULL, 10) : 0;
+  if (!p || sscanf(p, " %" SCNu64 " %*u %" SCNu64, &code, stack) != 2) return true;
+  return code != 0;
 }
 
 void process_facts_command(pid_t pid, char *out, size_t size) {
@@ -179,6 +184,8 @@ const char *process_facts_why(pid_t pid, const char *settings) {
   char path[48];
   uid_t user;
   gid_t group;
+  uint64_t stack;
+  if (!process_facts_stack(pid, &stack)) return NULL;
   read_user(pid, &user, &group);
   if (is_secure(pid)) return verdicts[PRELOAD_GAINS_RIGHTS];
   snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);

@@ -28,9 +28,10 @@ uint64_t process_facts_cpu_ns(pid_t pid);
 /* Whether no thread of PID has run since the last call with LAST_NS, which starts as 0. */
 bool process_facts_idle(pid_t pid, uint64_t *last_ns);
 
-/* The start of the initial stack of process PID, which differs after an execve; 0: unknown, or the
- * reader lacks the right. */
-uint64_t process_facts_stack(pid_t pid);
+/* The start of the initial stack of process PID, which differs after an execve: *STACK; 0: unknown,
+ * or the reader lacks the right. False while an execve is under way: /proc shows the new
+ * executable, but neither its arguments nor its environment. */
+bool process_facts_stack(pid_t pid, uint64_t *stack);
 
 /* The text of /proc/PID/stat. */
 bool process_facts_parse(const char *text, uint64_t ticks_per_second, process_facts_t *out);
@@ -55,7 +56,7 @@ pid_t process_facts_own_pid(pid_t pid);
 extern const char process_facts_apart[], process_facts_statically[];
 
 /* Why the process PID does not run the agent, which was to be preloaded from SETTINGS; NULL: not
- * known. */
+ * known, also while an execve is under way. */
 const char *process_facts_why(pid_t pid, const char *settings);
 
 /* What records COMMAND, which is not recorded for the reason WHY: writes an end for the sentence to

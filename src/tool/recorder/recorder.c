@@ -185,6 +185,7 @@ static bool searches_often(const recorder_t *s) {
 /* A new program does not have the agent of the one before. */
 static void note_executed(recorder_t *s) {
   (void)add_relaxed(&s->recording.control->exec_index, 1);
+  observed_record(s->observed, &s->recording);
   if (s->control.is_attached)
     message_note("process %d executes another program, which has no agent; 'sonde ctl %d attach' "
                  "loads it again",
@@ -408,7 +409,7 @@ static int run(recorder_t *s, char **command_line) {
     (void)output_commit(&s->output);
     recording_refresh(&s->recording); /* more time has passed: the clocks are known better */
     tell_start(s);
-    if (s->observed) observed_begin(s->observed, s->recording.control);
+    if (s->observed) observed_begin(s->observed, &s->recording);
     leaks_at_exit_watch(&s->leaks);
     status = monitor(s);
     notes_of_trace(s->recording.control);
@@ -525,7 +526,7 @@ static bool attach(recorder_t *s, problem_t *problem) {
 }
 
 static void observe(recorder_t *s, bool attached) {
-  observed_begin(s->observed, s->recording.control);
+  observed_begin(s->observed, &s->recording);
   (void)output_commit(&s->output);
   message_note("recording process %d (%s) %s; Ctrl-C ends the recording", (int)s->child.pid,
                s->observed->name, attached ? "with the agent in it" : "from outside");

@@ -51,6 +51,7 @@ static void forget_threads(shm_control_t *control) {
 static void count_program(agentless_t *a) {
   uint32_t program = add_relaxed(&a->recording->control->exec_index, 1) + 1;
   store_release(&a->recording->agentless_program, program);
+  observed_record(&a->observed, a->recording);
 }
 
 static bool begin(agentless_t *a) {

@@ -13,6 +13,7 @@
 
 #include "os/os.h"
 #include "recorder/monitor/outside/dormant.h"
+#include "recorder/monitor/outside/program.h"
 #include "recorder/process_facts.h"
 #include "target/access.h"
 
@@ -36,24 +37,21 @@ void observed_take_signals(sigset_t *waiting) {
 
 /* ---- the program -------------------------------------------------------------------------- */
 
-/* Unreadable facts are 0. */
-static observed_program_t program_of(pid_t pid) {
-  observed_program_t program = {0};
-  struct stat file;
+/* Unreadable facts are 0. False: an execve is under way, or the process is ending. */
+static bool read_program(pid_t pid, observed_program_t *out) {
+  struct stat file = {0};
   char path[32];
   snprintf(path, sizeof path, "/proc/%d/exe", (int)pid);
-  if (stat(path, &file) == 0) {
-    program.device = file.st_dev;
-    program.inode = file.st_ino;
-  }
-  program.stack = process_facts_stack(pid);
-  return program;
+  (void)stat(path, &file);
+  *out = (observed_program_t){.device = file.st_dev, .inode = file.st_ino};
+  return process_facts_stack(pid, &out->stack) && out->inode;
 }
 
 bool observed_has_executed(observed_t *o) {
+  if (o->writer) (void)monitor_writer_flush(o->writer); /* what a gap delayed */
   if (process_facts_idle(o->pid, &o->process_ns)) return false;
-  observed_program_t now = program_of(o->pid), before = o->program;
-  if (!now.inode) return false; /* it is ending */
+  observed_program_t now, before = o->program;
+  if (!read_program(o->pid, &now)) return false;
   o->program = now;
   return now.device != before.device || now.inode != before.inode || now.stack != before.stack;
 }
@@ -112,7 +110,7 @@ bool observed_open(observed_t *o, pid_t pid, long seconds, bool reads_memory, pr
     return false;
   }
   read_name(o);
-  o->program = program_of(pid);
+  (void)read_program(pid, &o->program);
   if (seconds) o->deadline_ns = os_monotonic_ns() + (uint64_t)seconds * 1000000000u;
   return true;
 }
@@ -120,6 +118,8 @@ bool observed_open(observed_t *o, pid_t pid, long seconds, bool reads_memory, pr
 void observed_close(observed_t *o) {
   if (o->pidfd >= 0) close(o->pidfd);
   o->pidfd = -1;
+  monitor_writer_free(o->writer);
+  o->writer = NULL;
 }
 
 /* ---- its end ------------------------------------------------------------------------------ */
@@ -141,8 +141,16 @@ uint64_t observed_time_left_ns(const observed_t *o, uint64_t limit_ns) {
   return left_ns < limit_ns ? left_ns : limit_ns;
 }
 
-void observed_begin(observed_t *o, shm_control_t *control) {
-  o->program = program_of(o->pid);
-  store_relaxed(&control->from_outside, 1u);
-  store_release(&control->exec_index, 1u);
+void observed_record(observed_t *o, recording_t *recording) {
+  if (!o->writer) o->writer = monitor_writer_new(recording, MONITOR_STREAM + 7);
+  if (!o->writer) return;
+  program_write(o->writer, recording);
+  (void)monitor_writer_flush(o->writer);
+}
+
+void observed_begin(observed_t *o, recording_t *recording) {
+  (void)read_program(o->pid, &o->program);
+  store_relaxed(&recording->control->from_outside, 1u);
+  store_release(&recording->control->exec_index, 1u);
+  observed_record(o, recording);
 }

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "record/shm.h"
+#include "recorder/monitor/writer.h"
 #include "target/target.h"
 
 /* Which program a process executes: changes with every execve. */
@@ -34,6 +34,8 @@ typedef struct observed {
   uint64_t deadline_ns;
   observed_program_t program;
   uint64_t process_ns; /* its CPU time when `program` was read last; 0: unknown */
+  /* of observed_record; NULL: nothing is recorded yet */
+  monitor_writer_t *writer;
   /* the file name of its executable */
   char name[NAME_MAX + 1];
 } observed_t;
@@ -58,11 +60,16 @@ bool observed_has_ended(const observed_t *observed);
 /* The time until the deadline, at most LIMIT_NS. */
 uint64_t observed_time_left_ns(const observed_t *observed, uint64_t limit_ns);
 
-/* Whether the process has executed another program since the last call. */
+/* Whether the process has executed another program since the last call. It has not while the execve
+ * is under way. */
 bool observed_has_executed(observed_t *observed);
 
-/* Marks the recording of CONTROL as one from outside, of the program that the process executes now,
- * before its monitors start. */
-void observed_begin(observed_t *observed, shm_control_t *control);
+/* Records which program the process executes, once RECORDING has counted it. A monitor would read
+ * this later, when the process may have ended. */
+void observed_record(observed_t *observed, recording_t *recording);
+
+/* Marks RECORDING as one from outside, of the program that the process executes now, before its
+ * monitors start. */
+void observed_begin(observed_t *observed, recording_t *recording);
 
 #endif

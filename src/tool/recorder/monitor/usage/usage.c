@@ -8,7 +8,6 @@
 #include "os/os.h"
 #include "recorder/monitor/usage/cgroup.h"
 #include "recorder/monitor/monitor_thread.h"
-#include "recorder/monitor/outside/program.h"
 #include "recorder/monitor/usage/usage_read.h"
 #include "recorder/monitor/writer.h"
 #include "recorder/process_facts.h"
@@ -76,8 +75,6 @@ static void poll_once(usage_monitor_t *m, bool last) {
   bool anew = exec_index != m->exec_index;
   m->exec_index = exec_index;
   if (anew) usage_files_begin(&m->files, &m->now);
-  if (anew && load_relaxed(&m->recording->control->from_outside))
-    program_write(m->writer, m->recording);
   usage_read(&m->files, slow, &m->now);
   if (slow) cgroup_read(&m->cgroup, &m->now);
   uint64_t sonde_ns = load_relaxed(&m->recording->control->sonde_ns);
