@@ -328,8 +328,8 @@ def names():
     page, told = page_of(path)
     wanted = {"fill<int>": "void fill<int>(int const&, long)", "main": "main"}
     found = {text[1]: text[0] for text in data_of(page)["strings"] if isinstance(text, list)}
-    wanted["fill<std::map<…> >"] = found.get("fill<std::map<…> >", "missing")
-    check(wanted["fill<std::map<…> >"].startswith("void fill<std::map<std::__cxx11::basic_string<char, "), found)
+    wanted["fill<std::map<…>>"] = found.get("fill<std::map<…>>", "missing")
+    check(wanted["fill<std::map<…>>"].startswith("void fill<std::map<std::__cxx11::basic_string<char, "), found)
     pathlib.Path(told).write_text(json.dumps(wanted))
     drive(page, told, "names")
 

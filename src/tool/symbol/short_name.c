@@ -178,7 +178,7 @@ static void copy_angles(shortener_t *s, size_t from, int depth) {
   } else if (is_name || depth < s->keep) {
     take(s, 1);
     copy(s, depth + 1);
-    if (*s->at == '>' && ends(s, from, " ") && !ends(s, from, "> ")) s->used--; /* of "> >" */
+    if (*s->at == '>' && ends(s, from, " ")) s->used--; /* of "> >" */
     if (*s->at == '>') take(s, 1);
   } else if (!take_alias(s, from)) {
     put_text(s, "<" ELLIPSIS ">");

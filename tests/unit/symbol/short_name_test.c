@@ -39,7 +39,7 @@ static const struct {
      0, "std::wstring::size"},
     {"std::map<int, std::basic_string<char, std::char_traits<char>, std::allocator<char> >, "
      "std::less<int> >::at(int const&)",
-     0, "std::map<int, std::string, std::less<int> >::at"},
+     0, "std::map<int, std::string, std::less<int>>::at"},
     {"std::map<int, std::basic_string<char, std::char_traits<char>, std::allocator<char> >, "
      "std::less<int> >::at(int const&)",
      20, "std::map<\u2026>::at"},
