@@ -18,7 +18,7 @@ USAGE = [
     "cgroup_memory_bytes", "cgroup_memory_limit_bytes", "cgroup_oom_events", "cgroup_oom_kills",
     "cgroup_cpu_limit_permille", "cgroup_throttled_ns", "sonde_ns",
     "descriptors_files_read", "descriptors_files_written", "descriptors_sockets", "descriptors_pipes",
-    "descriptors_epoll", "descriptors_timers", "descriptors_eventfd", "descriptors_other"]
+    "descriptors_epoll", "descriptors_timers", "descriptors_eventfd", "descriptors_other", "machine_memory_bytes"]
 
 CAUSES = [
     "before", "off", "last_interval", "signal_blocked", "handler_replaced", "seccomp", "no_timer", "no_agent",

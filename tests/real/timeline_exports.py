@@ -364,6 +364,9 @@ def heaptrack():
     of_thread, of_all = freed_at_once(recorded())
     check(malloc["temporary"] == of_thread > 0, (malloc["temporary"], of_thread))
     check(of_all <= found["temporary"] <= of_thread, (of_all, found, of_thread))
+    page_bytes, pages = re.findall(r"^I (\w+) (\w+)$", pathlib.Path(exported("heaptrack")).read_text(errors="replace"), re.M)[-1]
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    check(int(page_bytes, 16) * int(pages, 16) == machine, (page_bytes, pages, machine))
     for what, amount in ("peak", malloc["peak"]), ("total", malloc["live"]):
         check(abs(found[what] - amount["bytes"]) <= amount["bytes"] * 0.01 + 1, (what, amount, found))
 

@@ -334,7 +334,8 @@ typedef enum no_sample_cause {
   X(USAGE_EPOLLS, 24, "descriptors_epoll")                                                         \
   X(USAGE_TIMERS, 25, "descriptors_timers")                                                        \
   X(USAGE_EVENTS, 26, "descriptors_eventfd")                                                       \
-  X(USAGE_OTHER_DESCRIPTORS, 27, "descriptors_other")
+  X(USAGE_OTHER_DESCRIPTORS, 27, "descriptors_other")                                              \
+  X(USAGE_MACHINE_MEMORY, 28, "machine_memory_bytes") /* of all of the machine; does not change */
 
 typedef enum usage_field {
 #define USAGE_ENUM(name, number, key) name = number,

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "os/os.h"
 #include "recorder/monitor/usage/cgroup.h"
@@ -112,6 +113,12 @@ static void free_monitor(usage_monitor_t *m) {
   free(m);
 }
 
+static void set_machine_memory(usage_values_t *values) {
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && page_bytes > 0)
+    usage_set(values, USAGE_MACHINE_MEMORY, (uint64_t)pages * (uint64_t)page_bytes);
+}
+
 usage_monitor_t *usage_monitor_new(recording_t *recording) {
   usage_monitor_t *m = calloc(1, sizeof *m);
   if (!m) return NULL;
@@ -119,6 +126,7 @@ usage_monitor_t *usage_monitor_new(recording_t *recording) {
   m->writer = monitor_writer_new(recording, MONITOR_STREAM + 5);
   usage_files_open(&m->files, (pid_t)recording->header.pid);
   cgroup_open(&m->cgroup, (pid_t)recording->header.pid);
+  set_machine_memory(&m->now);
   if (m->writer) return m;
   free_monitor(m);
   return NULL;

@@ -46,6 +46,7 @@ typedef struct writer {
   uint32_t last;    /* the number of the last "+"; 0 after a "-", as readers have it */
   live_set_t live;  /* the size is the index of the allocation */
   usage_t usage;
+  uint64_t machine_bytes; /* in the file; 0: the recording does not have it so far */
   uint64_t ms;
   bool failed;
 } writer_t;
@@ -145,6 +146,11 @@ static void on_block(void *context, const replay_t *r, const live_block_t *block
   put_allocation(w, &w->allocations.items[index]);
 }
 
+/* Readers take the last line of this kind. */
+static void put_machine(writer_t *w) {
+  fprintf(w->out, "I %x %" PRIx64 "\n", PAGE_BYTES, w->machine_bytes / PAGE_BYTES);
+}
+
 static bool on_event(void *context, const record_event_t *event) {
   writer_t *w = context;
   if (event->kind != EVENT_EXTENDED || event->subtype != EXTENDED_USAGE) return true;
@@ -152,6 +158,11 @@ static bool on_event(void *context, const record_event_t *event) {
   if (!usage_add(&w->usage, w->report->reader, event)) return false;
   uint64_t rss = w->usage.series[USAGE_RSS].last;
   put_time(w, reader_ns(w->report->reader, event->time));
+  uint64_t machine_bytes = w->usage.series[USAGE_MACHINE_MEMORY].last;
+  if (machine_bytes != w->machine_bytes) {
+    w->machine_bytes = machine_bytes;
+    put_machine(w);
+  }
   if (rss != before) fprintf(w->out, "R %" PRIx64 "\n", rss / PAGE_BYTES);
   return true;
 }
@@ -159,7 +170,8 @@ static bool on_event(void *context, const record_event_t *event) {
 static void put_head(writer_t *w) {
   fprintf(w->out, "v 10400 3\nX");
   export_command_line(w->report->reader, w->out);
-  fprintf(w->out, "\nI %x 0\n", PAGE_BYTES);
+  fputc('\n', w->out);
+  put_machine(w);
 }
 
 int heaptrack_write(const report_t *report, FILE *out) {
