@@ -342,6 +342,18 @@ def heaptrack_figures(*arguments):
     return figures
 
 
+def in_order(file):
+    """heaptrack_gui counts the sizes of blocks in a list, which grows by the number of an allocation that is next in the
+    list. A number that no block has would let it write beyond the end of the list."""
+    next_number = 0
+    for line in pathlib.Path(file).read_text(errors="replace").splitlines():
+        if line.startswith("+ "):
+            number = int(line[2:], 16)
+            check(number <= next_number, f"block {number} of {next_number}: {file}")
+            next_number = max(next_number, number + 1)
+    check(next_number, file)
+
+
 def freed_at_once(path):
     """How many blocks the next call frees: the next one of the thread, and the next one of all threads."""
     of_thread, of_all, last, lasts = 0, 0, None, {}
@@ -364,6 +376,7 @@ def heaptrack():
     of_thread, of_all = freed_at_once(recorded())
     check(malloc["temporary"] == of_thread > 0, (malloc["temporary"], of_thread))
     check(of_all <= found["temporary"] <= of_thread, (of_all, found, of_thread))
+    in_order(exported("heaptrack"))
     page_bytes, pages = re.findall(r"^I (\w+) (\w+)$", pathlib.Path(exported("heaptrack")).read_text(errors="replace"), re.M)[-1]
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
     check(int(page_bytes, 16) * int(pages, 16) == machine, (page_bytes, pages, machine))
@@ -428,6 +441,7 @@ def heaptrack_temporary():
           for (int i = 0; i < 2; i++) kept[i] = get(40);
         }""", "-O1")], "--malloc=all", path=path)
     sonde("export", "--as", "heaptrack", path, "-o", file)
+    in_order(file)
     told, found = report(path)["malloc"], heaptrack_figures(file)
     expected = {"calls": 8 * 40 + 5 + 2 * 11 + 2 * 3 + 2, "temporary": 1 + 5 + 11, "peak": 3000, "total": 2 * 40}
     check(found == expected, (found, expected))

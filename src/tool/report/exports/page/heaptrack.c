@@ -12,6 +12,10 @@
  * if a "-" has the number of the "+" in the line before it, or number 0 after another "-". Blocks
  * that are not temporary may meet this condition, because they share a number. Their frees name a
  * second definition of the same size and trace, the twin.
+ *
+ * heaptrack_gui requires that numbers appear in "+" in their order, without a gap. Twins appear in
+ * no "+", so their numbers follow all others. A first replay finds the allocations and those that
+ * need a twin; the second one writes the events.
  */
 #include "report/exports/page/heaptrack.h"
 
@@ -32,7 +36,7 @@ enum { PAGE_BYTES = 4096 };
 typedef struct allocation {
   uint64_t size;
   uint32_t trace;
-  uint32_t number, twin; /* in the file; a twin is made when it is needed, 0: there is none */
+  uint32_t twin; /* its number in the file; 0: there is none. The index is the other number */
 } allocation_t;
 
 typedef struct writer {
@@ -42,11 +46,10 @@ typedef struct writer {
   size_t texts, frames, nodes; /* of the tables, written so far; number 0 is never written */
   ARRAY(allocation_t) allocations;
   hash_index_t index;
-  uint32_t numbers; /* of allocations, written so far */
-  uint32_t last;    /* the number of the last "+"; 0 after a "-", as readers have it */
-  live_set_t live;  /* the size is the index of the allocation */
+  bool is_second;  /* replay: it writes the events */
+  uint32_t last;   /* the number of the last "+"; 0 after a "-", as readers have it */
+  live_set_t live; /* the size is the index of the allocation */
   usage_t usage;
-  uint64_t machine_bytes; /* in the file; 0: the recording does not have it so far */
   uint64_t ms;
   bool failed;
 } writer_t;
@@ -79,12 +82,24 @@ static uint64_t hash_of_allocation(const void *writer, size_t i) {
   return hash_pair(a->size, a->trace);
 }
 
-static uint32_t define_allocation(writer_t *w, uint64_t size, uint32_t trace) {
-  fprintf(w->out, "a %" PRIx64 " %" PRIx32 "\n", size, trace);
-  return w->numbers++;
+static void put_definition(const writer_t *w, const allocation_t *a) {
+  fprintf(w->out, "a %" PRIx64 " %" PRIx32 "\n", a->size, a->trace);
 }
 
-/* The index of the allocation. */
+/* Writes what the first replay found. */
+static void define_allocations(writer_t *w) {
+  uint32_t twin = (uint32_t)w->allocations.count;
+  for (size_t i = 0; i < w->allocations.count; i++)
+    put_definition(w, &w->allocations.items[i]);
+  for (size_t i = 0; i < w->allocations.count; i++) {
+    allocation_t *a = &w->allocations.items[i];
+    if (!a->twin) continue;
+    a->twin = twin++;
+    put_definition(w, a);
+  }
+}
+
+/* The number of the allocation. */
 static uint64_t allocation_of(writer_t *w, uint64_t size, uint32_t trace) {
   uint32_t *slot;
   if (!hash_reserve(&w->index, w->allocations.count, hash_of_allocation, w)) goto no_memory;
@@ -94,7 +109,7 @@ static uint64_t allocation_of(writer_t *w, uint64_t size, uint32_t trace) {
   }
   allocation_t *a = ARRAY_ADD(w->allocations);
   if (!a) goto no_memory;
-  *a = (allocation_t){.size = size, .trace = trace, .number = define_allocation(w, size, trace)};
+  *a = (allocation_t){.size = size, .trace = trace};
   *slot = (uint32_t)w->allocations.count;
   return *slot - 1;
 no_memory:
@@ -105,24 +120,24 @@ no_memory:
 /* ---- events ------------------------------------------------------------------------------- */
 
 static void put_time(writer_t *w, uint64_t ns) {
-  if (ns / 1000000 <= w->ms) return;
+  if (!w->is_second || ns / 1000000 <= w->ms) return;
   w->ms = ns / 1000000;
   fprintf(w->out, "c %" PRIx64 "\n", w->ms);
 }
 
-static void put_allocation(writer_t *w, const allocation_t *a) {
-  w->last = a->number;
-  fprintf(w->out, "+ %" PRIx32 "\n", a->number);
+static void put_allocation(writer_t *w, uint32_t number) {
+  w->last = number;
+  if (w->is_second) fprintf(w->out, "+ %" PRIx32 "\n", number);
 }
 
-static void put_free(writer_t *w, allocation_t *a, bool is_temporary) {
-  uint32_t number = a->number;
-  if (number == w->last && !is_temporary) {
-    if (!a->twin) a->twin = define_allocation(w, a->size, a->trace);
-    number = a->twin;
-  }
+static void put_free(writer_t *w, uint32_t number, bool is_temporary) {
+  allocation_t *a = &w->allocations.items[number];
+  bool needs_twin = number == w->last && !is_temporary;
   w->last = 0;
-  fprintf(w->out, "- %" PRIx32 "\n", number);
+  if (w->is_second)
+    fprintf(w->out, "- %" PRIx32 "\n", needs_twin ? a->twin : number);
+  else if (needs_twin)
+    a->twin = 1; /* numbered by define_allocations */
 }
 
 static void on_block(void *context, const replay_t *r, const live_block_t *block, uint64_t time,
@@ -133,22 +148,16 @@ static void on_block(void *context, const replay_t *r, const live_block_t *block
   live_block_t *known = live_set_find(&w->live, block->address);
   if (change != REPLAY_ALLOCATED) {
     if (!known) return;
-    put_free(w, &w->allocations.items[known->size], change == REPLAY_FREED_AT_ONCE);
+    put_free(w, (uint32_t)known->size, change == REPLAY_FREED_AT_ONCE);
     live_set_remove(&w->live, known);
     return;
   }
   uint32_t trace = page_stack(&w->names, r->stacks[block->stack].stack);
-  define(w);
-  uint64_t index = allocation_of(w, estimate_scale(block->size, block->weight), trace);
-  live_block_t live = {.address = block->address, .size = index & LIVE_SIZE_MAX};
+  uint64_t number = allocation_of(w, estimate_scale(block->size, block->weight), trace);
+  live_block_t live = {.address = block->address, .size = number & LIVE_SIZE_MAX};
   if (known || w->failed) return;
   w->failed = !live_set_add(&w->live, &live);
-  put_allocation(w, &w->allocations.items[index]);
-}
-
-/* Readers take the last line of this kind. */
-static void put_machine(writer_t *w) {
-  fprintf(w->out, "I %x %" PRIx64 "\n", PAGE_BYTES, w->machine_bytes / PAGE_BYTES);
+  put_allocation(w, (uint32_t)number);
 }
 
 static bool on_event(void *context, const record_event_t *event) {
@@ -158,45 +167,55 @@ static bool on_event(void *context, const record_event_t *event) {
   if (!usage_add(&w->usage, w->report->reader, event)) return false;
   uint64_t rss = w->usage.series[USAGE_RSS].last;
   put_time(w, reader_ns(w->report->reader, event->time));
-  uint64_t machine_bytes = w->usage.series[USAGE_MACHINE_MEMORY].last;
-  if (machine_bytes != w->machine_bytes) {
-    w->machine_bytes = machine_bytes;
-    put_machine(w);
-  }
-  if (rss != before) fprintf(w->out, "R %" PRIx64 "\n", rss / PAGE_BYTES);
+  if (w->is_second && rss != before) fprintf(w->out, "R %" PRIx64 "\n", rss / PAGE_BYTES);
   return true;
 }
 
-static void put_head(writer_t *w) {
+static void put_head(const writer_t *w) {
+  uint64_t machine_bytes = w->usage.series[USAGE_MACHINE_MEMORY].last;
   fprintf(w->out, "v 10400 3\nX");
   export_command_line(w->report->reader, w->out);
-  fputc('\n', w->out);
-  put_machine(w);
+  fprintf(w->out, "\nI %x %" PRIx64 "\n", PAGE_BYTES, machine_bytes / PAGE_BYTES);
+}
+
+static int replay_blocks(writer_t *w, const char *what) {
+  replay_t replay;
+  terminal_progress_t progress;
+  const replay_options_t window = {.on_block = on_block,
+                                   .on_block_context = w,
+                                   .other = on_event,
+                                   .other_context = w,
+                                   .progress = terminal_progress_update,
+                                   .progress_context = &progress};
+  terminal_progress_start(&progress, what, 0);
+  w->last = 0;
+  int status =
+      live_set_init(&w->live) ? replay_run(&replay, w->report->reader, &window) : SONDE_ENOMEM;
+  terminal_progress_end(&progress);
+  if (status == 0) replay_free(&replay);
+  live_set_free(&w->live);
+  return w->failed || w->names.failed ? SONDE_ENOMEM : status;
+}
+
+static int write_all(writer_t *w) {
+  int status = replay_blocks(w, "reading events");
+  if (status != 0) return status;
+  put_head(w);
+  usage_free(&w->usage);
+  define(w);
+  define_allocations(w);
+  w->is_second = true;
+  status = replay_blocks(w, "writing events");
+  const record_header_t *h = reader_header(w->report->reader);
+  if (status == 0) put_time(w, h->end_monotonic_ns - h->start_monotonic_ns);
+  return status;
 }
 
 int heaptrack_write(const report_t *report, FILE *out) {
   writer_t w = {.out = out, .report = report, .names = {.report = report}};
   w.texts = w.frames = w.nodes = 1;
-  replay_t replay;
-  terminal_progress_t progress;
-  const replay_options_t window = {.on_block = on_block,
-                                   .on_block_context = &w,
-                                   .other = on_event,
-                                   .other_context = &w,
-                                   .progress = terminal_progress_update,
-                                   .progress_context = &progress};
   page_names_start(&w.names);
-  put_head(&w);
-  terminal_progress_start(&progress, "reading events", 0);
-  int status = live_set_init(&w.live) ? replay_run(&replay, report->reader, &window) : SONDE_ENOMEM;
-  terminal_progress_end(&progress);
-  if (status == 0) {
-    const record_header_t *h = reader_header(report->reader);
-    put_time(&w, h->end_monotonic_ns - h->start_monotonic_ns);
-    replay_free(&replay);
-  }
-  if (w.failed || w.names.failed) status = SONDE_ENOMEM;
-  live_set_free(&w.live);
+  int status = write_all(&w);
   usage_free(&w.usage);
   page_names_free(&w.names);
   free(w.allocations.items);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Export to heaptrack (heaptrack_gui, heaptrack_print): its text format, version 3. Every
- * allocation and free is a line, written during the replay, so memory does not depend on their
- * number. Sampled blocks are written with the bytes that they represent.
+ * allocation and free is a line, written during the second of two replays, so memory does not
+ * depend on their number. Sampled blocks are written with the bytes that they represent.
  */
 #ifndef SONDE_REPORT_EXPORTS_PAGE_HEAPTRACK_H
 #define SONDE_REPORT_EXPORTS_PAGE_HEAPTRACK_H
