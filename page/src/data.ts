@@ -72,6 +72,19 @@ export interface Fn {
   system: boolean;
 }
 
+/** Stands for a stack that a damaged recording lacks, as in reports. */
+export const UNKNOWN: Fn = {
+  id: -1,
+  name: "[a stack that is not in the recording]",
+  short: "[a stack that is not in the recording]",
+  library: "",
+  file: "",
+  fileText: 0,
+  line: 0,
+  own: false,
+  system: false,
+};
+
 export interface Thread {
   tid: number;
   name: string;
@@ -294,10 +307,16 @@ export class Data {
     return result;
   }
 
-  /** The innermost of the program's own functions, else the innermost outside the system. */
+  functionOf(frame: number): Fn {
+    return this.functions[this.frameFn[frame]] ?? UNKNOWN;
+  }
+
+  /** The innermost of the program's own functions, else the innermost outside the system, else the innermost, which may
+   * be the end of a broken stack. */
   owner(stack: number): Fn | undefined {
     const all = this.stackFunctions(stack);
-    return all.find((f) => f.own) ?? all.find((f) => !f.system) ?? all[0];
+    const innermost = stack ? this.functionOf(this.frame[stack]) : undefined;
+    return all.find((f) => f.own) ?? all.find((f) => !f.system) ?? all[0] ?? innermost;
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // What the views show, as pure functions of the data, a range of time and a filter.
-import { Data, Fn, MARKER } from "./data";
+import { Data, Fn, MARKER, UNKNOWN } from "./data";
 
 /** Nanoseconds; the end is not part of it. The whole recording is [0, Infinity). */
 export interface Range {
@@ -140,7 +140,7 @@ function child(data: Data, parent: TreeNode, frame: number): TreeNode {
   parent.byFn ??= new Map();
   let node = parent.byFn.get(id);
   if (!node) {
-    node = newNode(data.functions[id], frame);
+    node = newNode(data.functionOf(frame), frame);
     parent.byFn.set(id, node);
     parent.children.push(node);
   }
@@ -152,9 +152,10 @@ export interface TreeOptions {
   ownOnly: boolean;
 }
 
-/** The frames of a stack, from the outermost; reversed from the innermost. */
+/** The frames of a stack, from the outermost; reversed from the innermost. Frame 0 stands for those of an unknown
+ * stack. */
 function path(data: Data, stack: number, options: TreeOptions): number[] {
-  const frames: number[] = [];
+  const frames: number[] = stack || options.ownOnly ? [] : [0];
   for (let n = stack; n; n = data.parent[n]) {
     const frame = data.frame[n];
     if (options.ownOnly && !data.functions[data.frameFn[frame]].own) continue;
@@ -204,7 +205,7 @@ export function timeTree(data: Data, filter: Filter, options: TreeOptions): Tree
 }
 
 function libraryOf(data: Data, frame: number): string {
-  return data.functions[data.frameFn[frame]].library;
+  return data.functionOf(frame).library;
 }
 
 function addInTime(data: Data, root: TreeNode, frames: number[], weight: number) {
@@ -212,7 +213,7 @@ function addInTime(data: Data, root: TreeNode, frames: number[], weight: number)
   root.weight += weight;
   for (const frame of frames) {
     const last = node.children[node.children.length - 1];
-    const fn = data.functions[data.frameFn[frame]];
+    const fn = data.functionOf(frame);
     /* Where the stack ended in the caller itself, its callee has ended. */
     if (last && last.fn === fn && !node.self) {
       node = last;
@@ -309,8 +310,7 @@ export interface OwnerSum {
 export function byOwner(data: Data, amounts: Amounts): OwnerSum[] {
   const sums = new Map<number, OwnerSum>();
   for (const [stack, bytes] of amounts.bytes) {
-    const fn = data.owner(stack);
-    if (!fn) continue;
+    const fn = data.owner(stack) ?? UNKNOWN;
     let sum = sums.get(fn.id);
     if (!sum) sums.set(fn.id, (sum = { fn, bytes: 0, blocks: 0, stacks: 0 }));
     sum.bytes += bytes;

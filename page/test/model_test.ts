@@ -250,6 +250,30 @@ test("blocks at a moment, kept, never freed and temporary", () => {
   assert.equal(of("kept", { from: 0, to: 8e6 }), 100);
 });
 
+test("memory of unknown stacks is shown", () => {
+  const bytes = new Map([
+    [0, 50],
+    [2, 10],
+  ]);
+  const unknown = "[a stack that is not in the recording]";
+  const owners = byOwner(data, { bytes, blocks: new Map([[0, 5]]) });
+  assert.deepEqual(
+    owners.map((o) => [o.fn.name, o.bytes, o.blocks]),
+    [
+      [unknown, 50, 5],
+      ["work", 10, 0],
+    ],
+  );
+  const tree = mergedTree(data, bytes, { reversed: false, ownOnly: false });
+  assert.deepEqual(
+    tree.children.map((n) => [n.fn!.name, n.weight]),
+    [
+      [unknown, 50],
+      ["main", 10],
+    ],
+  );
+});
+
 test("the innermost function of the program owns a stack", () => {
   const owners = byOwner(data, memoryAmounts(data, all, "peak", 0));
   assert.deepEqual(
