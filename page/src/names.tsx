@@ -35,7 +35,7 @@ type PlaceProps = Partial<Pick<ViewProps, "data" | "onSource">> & { fn: Fn };
 
 export function Place({ fn, data, onSource }: PlaceProps) {
   const text = (
-    <span class="place" title={fn.file ? `${fn.file}:${fn.line}` : fn.library}>
+    <span class="place" title={fn.file + (fn.line ? `:${fn.line}` : "") || fn.library}>
       {place(fn.file, fn.line, fn.library)}
     </span>
   );

@@ -209,6 +209,8 @@ kept = Keeper().keep('{"a": 1}')
 import os
 os._exit(0)
 """, f"--malloc={mode}")
+        text = sonde("report", path, "malloc", "--all")
+        assert not re.search(r":0$", text, re.M), "a line that is not known is shown as 0"
         folded = sonde("export", path, "--by", "leaked")
         lines = [line for line in folded.splitlines() if "Keeper.keep;" in line and ";hoard" in line]
         found[mode] = sum(int(line.rpartition(" ")[2]) for line in lines)

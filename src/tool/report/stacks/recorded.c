@@ -21,8 +21,11 @@ char *report_name(const report_t *r, const frame_name_t *name, int room, char *o
 
 void report_place(const report_t *r, const frame_name_t *name, char *out, size_t size) {
   const char *slash = name->file && r->columns ? strrchr(name->file, '/') : NULL;
-  if (name->file)
-    snprintf(out, size, "  %s:%" PRIu32, plain_text(slash ? slash + 1 : name->file), name->line);
+  const char *file = name->file ? plain_text(slash ? slash + 1 : name->file) : NULL;
+  if (file && name->line)
+    snprintf(out, size, "  %s:%" PRIu32, file, name->line);
+  else if (file)
+    snprintf(out, size, "  %s", file);
   else
     snprintf(out, size, "%s%s", name->known && *name->library ? "  " : "",
              name->known ? plain_text(name->library) : "");

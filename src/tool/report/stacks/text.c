@@ -230,7 +230,8 @@ static void print_line(FILE *out, uint32_t number, const stack_line_t *l) {
   if (l->file) {
     fprintf(out, "  %s", style.place);
     put_text(out, l->file);
-    fprintf(out, ":%u%s", l->line, style.plain);
+    if (l->line) fprintf(out, ":%u", l->line);
+    fputs(style.plain, out);
   }
   for (int i = 0; l->notes[i]; i++)
     fprintf(out, "  %s", l->notes[i]);
