@@ -108,7 +108,7 @@ static void put_name(const tree_t *t, uint32_t frame) {
   export_line_text(texts[f->function], t->out);
   fputs(f->file ? " (" : " (in ", t->out);
   export_line_text(texts[f->file ? f->file : f->library], t->out);
-  if (f->file && f->line) fprintf(t->out, ":%" PRIu32, f->line);
+  if (f->line) fprintf(t->out, ":%" PRIu32, f->line);
   fputs(")\n", t->out);
 }
 
