@@ -4,7 +4,7 @@
 import os
 import re
 
-from helpers import compile_c, needs_agent, record, run_cases, sonde, try_sonde, write
+from helpers import compile_c, needs_agent, output_of, record, run_cases, sonde, try_sonde, write
 
 needs_agent()
 
@@ -122,6 +122,19 @@ def every_sensor_of_four_has_its_section():
         missing = [title for option, title in titles.items()
                    if option != left_out and not any(line.startswith(title) for line in lines)]
         assert not missing, (missing, "\n".join(lines))
+
+
+def a_stripped_program_has_no_table_of_its_functions(folder):
+    """The summary says why, and what to do."""
+    program = compile_c(write(SOURCE, ".cpp"), "-O2", "-g", "-Wl,--build-id", compiler="c++", out=str(folder / "whole"))
+    output_of("strip", "-o", folder / "small", program)
+    path, _ = record([folder / "small"], "--sample")
+    said = "  small is stripped, so its functions have no names; '--debug-dir DIR' takes\n    them from the same build in DIR, "
+    text = sonde("report", path, env=SCREEN)
+    assert said in text and "by function of the program" not in text, text
+    assert "is stripped" not in sonde("report", "--by", "self", path, env=SCREEN)
+    text = sonde("report", "--debug-dir", folder, path, env=SCREEN)
+    assert "is stripped" not in text and "work::crunch" in _table(text, "by function of the program")[0], text
 
 
 def own_functions_come_first():

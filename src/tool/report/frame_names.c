@@ -173,6 +173,7 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
     if (f->text) set_text(name, f, a);
     if (own) name->function = "[sonde]";
     name->known = name->function != NULL;
+    name->stripped = !name->known && reason == SYMBOL_STRIPPED;
     name->own = m && m->own && name->known && own_function(name->function, name->file);
     if (reader_is_interpreted(f))
       set_language(name, language_of_pc(f->pc));

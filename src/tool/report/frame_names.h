@@ -17,6 +17,7 @@ typedef struct frame_name {
   const char *path;     /* of the image; "": none */
   const char *library;  /* file name of the image; "": none */
   bool known;           /* the function has a name */
+  bool stripped;        /* it has none because its image is stripped */
   bool is_text;         /* the name is any text, such as that of a scope: it is not shortened */
   bool inlined;         /* into the next one */
   bool system;          /* in a system image: libc and its family */

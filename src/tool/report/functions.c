@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/wrap.h"
 #include "report/json.h"
 #include "report/table.h"
+#include "symbol/short_name.h"
 
 enum { DEPTH_MAX = 4096, BRIEF_ROWS = 5 };
 
@@ -112,6 +114,20 @@ static bool print_own(const report_t *r, const function_sums_t *f, const char *w
   return table.count != 0;
 }
 
+/* Why there is no table of the program's functions, if it is stripped. */
+static void print_stripped(const report_t *r, const function_sums_t *f, FILE *out) {
+  const function_sum_t *most = NULL;
+  for (size_t i = 0; i < f->count; i++)
+    if (f->items[i].name->stripped && !f->items[i].name->system &&
+        (!most || f->items[i].total > most->total))
+      most = &f->items[i];
+  if (most)
+    wrap_format(out, (wrap_t){.indent = 4, .columns = r->columns},
+                "  %.80s is stripped, so its functions have no names; '--debug-dir DIR' takes them "
+                "from the same build in DIR, unstripped\n",
+                plain_text(most->name->library));
+}
+
 static void print_self(const report_t *r, const function_sums_t *f, const char *what, FILE *out) {
   table_t table = {TABLE(self_columns, f->items, 0), .whole = f->whole};
   while (table.count < f->count && f->items[table.count].self)
@@ -127,6 +143,7 @@ void functions_text(const report_t *r, function_sums_t *f, const char *what, FIL
     printed = print_own(r, f, what, out);
   }
   if (printed && (r->brief || r->functions_by == FUNCTIONS_BY_TOTAL)) return;
+  if (!printed && r->functions_by != FUNCTIONS_BY_SELF) print_stripped(r, f, out);
   sort(f, by_self);
   print_self(r, f, what, out);
 }
