@@ -88,4 +88,28 @@ def what_was_asked_for_comes_before_waits():
     assert few.count("checkpoint") == 3 and re.search("… [12] more\n", few), few  # not "shorter"
 
 
+def calls_that_only_waited_are_apart():
+    """The thread that waits for the others waits longer than any call works."""
+    work = """
+#include <pthread.h>
+#include <unistd.h>
+volatile int v;
+__attribute__((noinline)) static int work(int n) { for (int i = 0; i < n * 100000; i++) v += i; return v; }
+__attribute__((noinline)) static void take(void) { usleep(60000); }
+static void *serve(void *unused) { for (int i = 0; i < 3; i++) { take(); work(1 + i); } return unused; }
+int main(void) { pthread_t thread; pthread_create(&thread, 0, serve, 0); pthread_join(thread, 0); return 0; }
+"""
+    path, _ = record_trace(compile_c(work, "-g", "-O1", "-pthread"), trace="--trace=!*", waits=True)
+    told = trace_of(path)["trace"]
+    assert {call["function"] for call in told["slowest"]} >= {"work"} and \
+        not {call["function"] for call in told["slowest"]} & {"usleep", "take", "pthread_join"}, told["slowest"]
+    assert {"usleep", "take"} <= {call["function"] for call in told["longest_waits"]}, told["longest_waits"]
+    text = sonde("report", path, "trace")
+    slowest, waits = text.split("\nslowest calls\n")[1].split("\nlongest waits\n")
+    assert " work\n" in slowest and "usleep" not in slowest, text
+    assert waits.count(" usleep\n             take\n             serve\n") == 3, text
+    text = sonde("report", "--function", "take", path, "trace")
+    assert "longest waits" not in text and text.split("\nslowest calls\n")[1].count(" take\n") == 3, text
+
+
 run_cases(globals())

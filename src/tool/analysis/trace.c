@@ -112,17 +112,25 @@ static void sift_down(trace_span_t *heap, size_t count, size_t i) {
   heap[i] = one;
 }
 
-static void add_slowest(trace_t *t, size_t most, const trace_span_t *one) {
-  if (!t->slowest) return;
-  if (t->slowest_count < most) {
-    size_t i = t->slowest_count++;
-    for (; i && t->slowest[(i - 1) / 2].took_ns > one->took_ns; i = (i - 1) / 2)
-      t->slowest[i] = t->slowest[(i - 1) / 2];
-    t->slowest[i] = *one;
-  } else if (most && one->took_ns > t->slowest[0].took_ns) {
-    t->slowest[0] = *one;
-    sift_down(t->slowest, most, 0);
+static void add_to_heap(trace_span_t *heap, size_t *count, size_t most, const trace_span_t *one) {
+  if (!heap) return;
+  if (*count < most) {
+    size_t i = (*count)++;
+    for (; i && heap[(i - 1) / 2].took_ns > one->took_ns; i = (i - 1) / 2)
+      heap[i] = heap[(i - 1) / 2];
+    heap[i] = *one;
+  } else if (most && one->took_ns > heap[0].took_ns) {
+    heap[0] = *one;
+    sift_down(heap, most, 0);
   }
+}
+
+/* A call whose own work is less than a hundredth only waits. */
+static void add_slowest(trace_t *t, const trace_filter_t *filter, const trace_span_t *one) {
+  if (filter->waits_apart && one->wait_ns > 0.99 * one->took_ns)
+    add_to_heap(t->waits, &t->waits_count, filter->slowest, one);
+  else
+    add_to_heap(t->slowest, &t->slowest_count, filter->slowest, one);
 }
 
 static int by_time(const void *left, const void *right) {
@@ -188,8 +196,9 @@ static bool end_call(trace_pass_t *p, uint64_t time, bool open) {
                       .start_ns = reader_clock_ns(p->reader, c.start),
                       .took_ns = took,
                       .self_ns = took - c.children_ns,
+                      .wait_ns = waits,
                       .open = open};
-  add_slowest(t, p->filter->slowest, &one);
+  add_slowest(t, p->filter, &one);
   if (p->filter->on_call && !p->filter->on_call(p->filter->on_call_context, &one))
     p->stopped = true;
   return true;
@@ -235,9 +244,12 @@ static bool prepare(trace_pass_t *p) {
   trace_t *t = p->trace;
   p->frames = reader_frames(p->reader, &frames);
   p->accepted = calloc(frames + 1, 2);
-  if (p->filter->slowest) t->slowest = calloc(p->filter->slowest, sizeof *t->slowest);
+  uint32_t slowest = p->filter->slowest;
+  if (slowest) t->slowest = calloc(slowest, sizeof *t->slowest);
+  if (slowest && p->filter->waits_apart) t->waits = calloc(slowest, sizeof *t->waits);
   p->blocking = p->accepted ? p->accepted + frames + 1 : NULL;
-  if (!p->accepted || (p->filter->slowest && !t->slowest)) return false;
+  if (!p->accepted || (slowest && (!t->slowest || (p->filter->waits_apart && !t->waits))))
+    return false;
   if (!ARRAY_GROW(t->nodes, 0, t->node_capacity)) return false;
   t->nodes[0] = (trace_node_t){0};
   t->node_count = 1;
@@ -267,6 +279,8 @@ int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
   free(p.accepted);
   if (good && out->slowest_count)
     qsort(out->slowest, out->slowest_count, sizeof *out->slowest, by_time);
+  if (good && out->waits_count)
+    qsort(out->waits, out->waits_count, sizeof *out->waits, by_time);
   if (!good) trace_free(out);
   return good ? 0 : SONDE_ENOMEM;
 }
@@ -282,5 +296,6 @@ void trace_free(trace_t *t) {
   free(t->nodes);
   hash_free(&t->node_index);
   free(t->slowest);
+  free(t->waits);
   memset(t, 0, sizeof *t);
 }

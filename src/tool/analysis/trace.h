@@ -43,7 +43,8 @@ typedef struct trace_call {
   uint32_t node, frame, stream, depth;
   double start_ns; /* since the start of the recording */
   double took_ns, self_ns;
-  bool open; /* its thread's stream ended before it */
+  double wait_ns; /* in calls that can block: itself, or inside it */
+  bool open;      /* its thread's stream ended before it */
 } trace_span_t;
 
 typedef struct trace_filter {
@@ -63,6 +64,7 @@ typedef struct trace_filter {
   void (*progress)(void *context, uint64_t done, uint64_t total);
   void *progress_context;
   uint32_t slowest; /* how many single calls to keep */
+  bool waits_apart; /* keep as many calls that only waited in a list of their own */
 } trace_filter_t;
 
 typedef struct trace {
@@ -76,7 +78,8 @@ typedef struct trace {
   uint64_t unmatched, lost, unknown; /* ends without a start, lost events, calls without a start */
   uint32_t threads;                  /* that made calls */
   trace_span_t *slowest;             /* the slowest first, after trace_run */
-  size_t slowest_count;
+  trace_span_t *waits;               /* calls that only waited, with waits_apart; the longest first */
+  size_t slowest_count, waits_count;
   call_cost_t cost; /* in nanoseconds */
 } trace_t;
 

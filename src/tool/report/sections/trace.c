@@ -26,6 +26,7 @@ enum {
   WIDE_NAME_COLUMN = 87,
   WIDE_WIDTH = 11,
   NOTE_COLUMN = 13,
+  SPAN_WIDTH = 11,
   NOTE_MAX = 256
 };
 
@@ -163,25 +164,55 @@ static void print_tree(const trace_view_t *v, FILE *out) {
 
 /* ---- single calls --------------------------------------------------------------------------- */
 
+static void print_call(const trace_view_t *v, const trace_span_t *one, FILE *out) {
+  const report_t *r = v->report;
+  const record_thread_t *t = reader_thread(r->reader, one->stream);
+  char waits[24], text[NOTE_MAX] = "", thread[96] = "";
+  bool partly = one->wait_ns > 0 && one->wait_ns < one->took_ns;
+  if (t) snprintf(thread, sizeof thread, "  thread %" PRIu32 " %.64s", t->tid, plain_text(t->name));
+  snprintf(text, sizeof text, "%s%s%s%s  at %.6f s%s", partly ? ", " : "",
+           partly ? report_duration(one->wait_ns, waits) : "", partly ? " of it in waits" : "",
+           one->open ? " at least, not returned," : "", one->start_ns / 1e9, thread);
+  print_duration(one->took_ns, SPAN_WIDTH, out);
+  wrap_print(out, text, (wrap_t){SPAN_WIDTH, NOTE_COLUMN, r->columns, WRAP_ALL_LINES});
+  uint32_t node = one->node;
+  for (int k = 0; node && (r->all || k < STACK_SHOWN); k++, node = v->trace.nodes[node].parent) {
+    fprintf(out, "%*s", NOTE_COLUMN, "");
+    print_name(r, trace_node_name(v, node), NOTE_COLUMN, false, out);
+  }
+  uint32_t omitted = node ? v->trace.nodes[node].depth : 0;
+  if (omitted)
+    fprintf(out, "%*s… %" PRIu32 " more frame%s%s\n", NOTE_COLUMN, "", omitted,
+            report_plural(omitted), report_rest(r));
+}
+
+static bool contains(const trace_span_t *outer, const trace_span_t *inner) {
+  return outer != inner && outer->stream == inner->stream && outer->depth < inner->depth &&
+         outer->start_ns <= inner->start_ns &&
+         outer->start_ns + outer->took_ns >= inner->start_ns + inner->took_ns;
+}
+
+/* Whether a call inside of ONE is listed, whose callers say the same and more. */
+static bool is_listed_inside(const trace_t *t, const trace_span_t *one) {
+  for (size_t i = 0; i < t->waits_count; i++)
+    if (contains(one, &t->waits[i])) return true;
+  return false;
+}
+
+/* Calls that only waited come apart, so that they do not hide what worked. */
 static void print_slowest(const trace_view_t *v, FILE *out) {
   const report_t *r = v->report;
+  const trace_t *t = &v->trace;
+  size_t shown = 0, most = t->slowest_count && !r->all ? (r->top + 1) / 2 : r->top;
   fprintf(out, "\n%sslowest calls%s\n", r->bold, r->plain);
-  for (size_t i = 0; i < v->trace.slowest_count; i++) {
-    const trace_span_t *one = &v->trace.slowest[i];
-    const record_thread_t *t = reader_thread(r->reader, one->stream);
-    print_duration(one->took_ns, 11, out);
-    fprintf(out, "%s  at %.6f s", one->open ? " at least, not returned," : "", one->start_ns / 1e9);
-    if (t) fprintf(out, "  thread %" PRIu32 " %s", t->tid, plain_text(t->name));
-    fputc('\n', out);
-    uint32_t node = one->node;
-    for (int k = 0; node && (r->all || k < STACK_SHOWN); k++, node = v->trace.nodes[node].parent) {
-      fprintf(out, "%*s", NOTE_COLUMN, "");
-      print_name(r, trace_node_name(v, node), NOTE_COLUMN, false, out);
-    }
-    uint32_t omitted = node ? v->trace.nodes[node].depth : 0;
-    if (omitted)
-      fprintf(out, "%*s… %" PRIu32 " more frame%s%s\n", NOTE_COLUMN, "", omitted,
-              report_plural(omitted), report_rest(r));
+  for (size_t i = 0; i < t->slowest_count; i++)
+    print_call(v, &t->slowest[i], out);
+  if (t->slowest_count && t->waits_count)
+    fprintf(out, "\n%slongest waits%s\n", r->bold, r->plain);
+  for (size_t i = 0; i < t->waits_count && shown < most; i++) {
+    if (is_listed_inside(t, &t->waits[i])) continue;
+    print_call(v, &t->waits[i], out);
+    shown++;
   }
 }
 
@@ -293,6 +324,7 @@ static const column_t call_columns[] = {
     {"node", NULL, UNIT_COUNT, FIELD(trace_span_t, node)},
     {"start_ns", NULL, UNIT_NS, FIELD(trace_span_t, start_ns)},
     {"took_ns", NULL, UNIT_NS, FIELD(trace_span_t, took_ns)},
+    {"waits_ns", NULL, UNIT_NS, FIELD(trace_span_t, wait_ns)},
     {"tid", NULL, UNIT_STREAM, FIELD(trace_span_t, stream)},
     {"open", NULL, UNIT_FLAG, FIELD(trace_span_t, open), .optional = true},
     {0}};
@@ -358,12 +390,12 @@ static json_object *nodes_json(const trace_view_t *v) {
   return list;
 }
 
-static json_object *slowest_json(const trace_view_t *v) {
+static json_object *spans_json(const trace_view_t *v, const trace_span_t *spans, size_t count) {
   json_object *list = json_new_array();
-  for (size_t i = 0; i < v->trace.slowest_count; i++) {
+  for (size_t i = 0; i < count; i++) {
     json_object *row = json_new_object();
-    report_function_json(trace_frame_name(v->report, v->trace.slowest[i].frame), row);
-    table_row_json(v->report, call_columns, &v->trace.slowest[i], row);
+    report_function_json(trace_frame_name(v->report, spans[i].frame), row);
+    table_row_json(v->report, call_columns, &spans[i], row);
     json_append(list, row);
   }
   return list;
@@ -383,7 +415,8 @@ static json_object *view_json(const trace_view_t *v) {
   json_add(o, "functions", functions_json(v));
   if (r->trace) return o;
   json_add(o, "nodes", nodes_json(v));
-  json_add(o, "slowest", slowest_json(v));
+  json_add(o, "slowest", spans_json(v, v->trace.slowest, v->trace.slowest_count));
+  json_add(o, "longest_waits", spans_json(v, v->trace.waits, v->trace.waits_count));
   return o;
 }
 

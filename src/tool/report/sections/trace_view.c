@@ -191,6 +191,8 @@ static int run(trace_view_t *v) {
   if (!filter.slowest) filter.slowest = r->all ? SLOWEST_OF_ALL : r->top;
   filter.context = &wanted;
   filter.can_block = can_block;
+  /* The functions that the user chose are all meant, and the page has one list. */
+  filter.waits_apart = !r->functions && !r->trace;
   if (r->functions || r->least_bytes) filter.accept = accepts;
   terminal_progress_t progress;
   terminal_progress_start(&progress, "reading calls", 0);
