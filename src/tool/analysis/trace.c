@@ -279,8 +279,7 @@ int trace_run(trace_t *out, reader_t *reader, const trace_filter_t *filter) {
   free(p.accepted);
   if (good && out->slowest_count)
     qsort(out->slowest, out->slowest_count, sizeof *out->slowest, by_time);
-  if (good && out->waits_count)
-    qsort(out->waits, out->waits_count, sizeof *out->waits, by_time);
+  if (good && out->waits_count) qsort(out->waits, out->waits_count, sizeof *out->waits, by_time);
   if (!good) trace_free(out);
   return good ? 0 : SONDE_ENOMEM;
 }

@@ -78,7 +78,7 @@ typedef struct trace {
   uint64_t unmatched, lost, unknown; /* ends without a start, lost events, calls without a start */
   uint32_t threads;                  /* that made calls */
   trace_span_t *slowest;             /* the slowest first, after trace_run */
-  trace_span_t *waits;               /* calls that only waited, with waits_apart; the longest first */
+  trace_span_t *waits; /* calls that only waited, with waits_apart; the longest first */
   size_t slowest_count, waits_count;
   call_cost_t cost; /* in nanoseconds */
 } trace_t;

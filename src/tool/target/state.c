@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "target/state.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,14 +89,84 @@ int syscall_fd_argument(const char *name) {
 
 /* ---- descriptors -------------------------------------------------------------------------- */
 
+bool state_descriptor(const target_t *target, int fd, char *out, size_t size) {
+  char link[64];
+  if (!target->live) return false;
+  snprintf(link, sizeof link, "/proc/%d/fd/%d", target->reader, fd);
+  ssize_t n = readlink(link, out, size - 1);
+  if (n <= 0) return false;
+  out[n] = 0;
+  return true;
+}
+
 static void find_path(target_t *target, thread_t *thread) {
-  char link[64], path[4096];
-  if (!target->live) return;
-  snprintf(link, sizeof link, "/proc/%d/fd/%d", target->reader, thread->wait.fd);
-  ssize_t n = readlink(link, path, sizeof path - 1);
-  if (n <= 0) return;
-  path[n] = 0;
-  thread->wait.path = strdup(path);
+  char path[4096];
+  if (state_descriptor(target, thread->wait.fd, path, sizeof path))
+    thread->wait.path = strdup(path);
+}
+
+/* The sets of descriptors of a call, which the call only reads. */
+typedef struct descriptors {
+  target_t *target;
+  int *out;
+  size_t max, count;
+} descriptors_t;
+
+enum { DESCRIPTORS_MAX = 4096 }; /* of one call */
+
+static void add_descriptor(descriptors_t *d, int fd) {
+  if (fd < 0) return;
+  for (size_t i = 0; i < d->count && i < d->max; i++)
+    if (d->out[i] == fd) return; /* in several sets of select */
+  if (d->count < d->max) d->out[d->count] = fd;
+  d->count++;
+}
+
+static void add_polled(descriptors_t *d, uint64_t array, uint64_t count) {
+  struct pollfd one;
+  for (uint64_t i = 0; i < count && i < DESCRIPTORS_MAX; i++) {
+    if (!d->target->memory->read(d->target->memory, array + i * sizeof one, &one, sizeof one))
+      return;
+    add_descriptor(d, one.fd);
+  }
+}
+
+/* A set has a bit for each descriptor below COUNT, in words. */
+static void add_selected(descriptors_t *d, uint64_t set, uint64_t count) {
+  uint64_t word;
+  for (uint64_t fd = 0; set && fd < count && fd < DESCRIPTORS_MAX; fd++) {
+    if (fd % 64 == 0 &&
+        !d->target->memory->read(d->target->memory, set + fd / 8, &word, sizeof word))
+      return;
+    if (word >> fd % 64 & 1) add_descriptor(d, (int)fd);
+  }
+}
+
+/* proc(5): a line "tfd: 5 events: …" for each descriptor that the epoll object FD watches. */
+static void add_watched(descriptors_t *d, int fd) {
+  char name[64], line[256];
+  int watched;
+  if (!d->target->live) return;
+  snprintf(name, sizeof name, "/proc/%d/fdinfo/%d", d->target->reader, fd);
+  FILE *file = fopen(name, "re");
+  while (file && fgets(line, sizeof line, file))
+    if (sscanf(line, "tfd: %d", &watched) == 1) add_descriptor(d, watched);
+  if (file) fclose(file);
+}
+
+size_t state_wait_descriptors(target_t *target, const thread_t *thread, int *out, size_t max) {
+  const wait_t *wait = &thread->wait;
+  const uint64_t *args = wait->args;
+  descriptors_t d = {target, out, max, 0};
+  if (!wait->syscall) return 0;
+  if (!strcmp(wait->syscall, "poll") || !strcmp(wait->syscall, "ppoll"))
+    add_polled(&d, args[0], args[1]);
+  else if (!strcmp(wait->syscall, "select") || !strcmp(wait->syscall, "pselect6"))
+    for (int set = 1; set <= 3; set++)
+      add_selected(&d, args[set], args[0]);
+  else if (!strncmp(wait->syscall, "epoll_", strlen("epoll_")) && wait->fd >= 0)
+    add_watched(&d, wait->fd);
+  return d.count;
 }
 
 /* ---- mutexes ------------------------------------------------------------------------------ */

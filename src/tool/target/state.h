@@ -18,6 +18,14 @@ int syscall_fd_argument(const char *name);
  * the mutex and its current owner, read from the target's memory. */
 void state_wait(target_t *target, thread_t *thread, long number, const uint64_t args[6]);
 
+/* The descriptors that THREAD waits for in poll, select or epoll_wait, at most MAX, and their
+ * number in all. 0: it waits in another call, or they cannot be read. They are read now: the thread
+ * must still be in the call. */
+size_t state_wait_descriptors(target_t *target, const thread_t *thread, int *out, size_t max);
+
+/* Writes what descriptor FD of a live target is, such as "pipe:[7]", to OUT. False: unknown. */
+bool state_descriptor(const target_t *target, int fd, char *out, size_t size);
+
 /* What THREAD waits on, a file or a lock with a name; NULL: unknown. */
 const char *state_wait_what(const thread_t *thread);
 

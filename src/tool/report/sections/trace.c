@@ -207,8 +207,7 @@ static void print_slowest(const trace_view_t *v, FILE *out) {
   fprintf(out, "\n%sslowest calls%s\n", r->bold, r->plain);
   for (size_t i = 0; i < t->slowest_count; i++)
     print_call(v, &t->slowest[i], out);
-  if (t->slowest_count && t->waits_count)
-    fprintf(out, "\n%slongest waits%s\n", r->bold, r->plain);
+  if (t->slowest_count && t->waits_count) fprintf(out, "\n%slongest waits%s\n", r->bold, r->plain);
   for (size_t i = 0; i < t->waits_count && shown < most; i++) {
     if (is_listed_inside(t, &t->waits[i])) continue;
     print_call(v, &t->waits[i], out);

@@ -13,6 +13,7 @@
 #include "report/stacks/tail_frames.h"
 #include "symbol/language.h"
 #include "target/interpreter/interpreter.h"
+#include "target/state.h"
 
 static json_object *new_frame(const frame_t *frame, const symbolized_pc_t *named) {
   json_object *object = json_new_object();
@@ -60,7 +61,18 @@ void stacks_frames_json(json_object *frames, const stacks_view_t *view, const th
     add_frame(frames, view, &all[i]);
 }
 
-static void add_wait(json_object *object, const thread_t *thread) {
+static void add_descriptors(json_object *object, target_t *target, const thread_t *thread) {
+  enum { MOST = 256 };
+  int fds[MOST];
+  size_t count = state_wait_descriptors(target, thread, fds, MOST);
+  if (!count) return;
+  json_object *list = json_new_array();
+  for (size_t i = 0; i < count && i < MOST; i++)
+    json_append(list, json_object_new_int(fds[i]));
+  json_add(object, "fds", list);
+}
+
+static void add_wait(json_object *object, target_t *target, const thread_t *thread) {
   const wait_t *wait = &thread->wait;
   char text[4200];
   stacks_wait_text(thread, text, sizeof text);
@@ -68,6 +80,7 @@ static void add_wait(json_object *object, const thread_t *thread) {
   if (wait->syscall) json_add_text(object, "syscall", wait->syscall);
   if (wait->fd >= 0) json_add_number(object, "fd", wait->fd);
   if (wait->path) json_add_text(object, "path", wait->path);
+  add_descriptors(object, target, thread);
   if (wait->address) json_add_address(object, "futex", wait->address);
   if (wait->owner) json_add_number(object, "owner", wait->owner);
   if (wait->is_gil) json_add_text(object, "lock", "GIL");
@@ -82,7 +95,7 @@ static json_object *new_thread(const stacks_view_t *view, const thread_t *thread
   if (thread->name[0]) json_add_text(object, "name", thread->name);
   const char *state = stacks_state_word(thread->state);
   if (state) json_add_text(object, "state", state);
-  add_wait(object, thread);
+  add_wait(object, view->target, thread);
   json_object *frames = json_new_array();
   stacks_frames_json(frames, view, thread);
   json_add(object, "frames", frames);

@@ -16,6 +16,7 @@
 #include "symbol/language.h"
 #include "symbol/short_name.h"
 #include "target/interpreter/interpreter.h"
+#include "target/state.h"
 
 #define TIDS_SHOWN     12
 #define FUNCTION_WIDTH 44
@@ -337,12 +338,36 @@ static const char *called(const stacks_view_t *view, const thread_t *thread, con
   return found ? found : call;
 }
 
-/* A wait in a system call: the call of the program, and what it waits for. */
-static void call_of_thread(const stacks_view_t *view, const thread_t *thread, char *out,
-                           size_t size) {
+/* "fd 3 pipe:[7], fd 5 socket:[8], 2 more" */
+static bool list_descriptors(const stacks_view_t *view, const thread_t *thread, char *out,
+                             size_t size) {
+  enum { SHOWN = 4 };
+  int fds[SHOWN];
+  char path[4096];
+  size_t used = 0, count = state_wait_descriptors(view->target, thread, fds, SHOWN);
+  for (size_t i = 0; i < count && i < SHOWN && used < size; i++) {
+    bool known = state_descriptor(view->target, fds[i], path, sizeof path);
+    used += (size_t)snprintf(out + used, size - used, "%sfd %d%s%.200s", i ? ", " : "", fds[i],
+                             known ? " " : "", known ? path : "");
+  }
+  if (count > SHOWN && used < size)
+    (void)snprintf(out + used, size - used, ", %zu more", count - SHOWN);
+  return count > 0;
+}
+
+/* A wait in a system call: the call of the program, and what it waits for. Threads that are shown
+ * together wait for descriptors of their own. */
+static void call_of_thread(const stacks_view_t *view, const thread_t *thread, bool is_alone,
+                           char *out, size_t size) {
   const wait_t *wait = &thread->wait;
   const char *call = called(view, thread, wait->syscall);
-  if (wait->fd >= 0 && wait->path)
+  char list[1024];
+  bool listed = is_alone && list_descriptors(view, thread, list, sizeof list);
+  if (listed && wait->fd >= 0)
+    snprintf(out, size, "%s(fd %d: %s)", call, wait->fd, list);
+  else if (listed)
+    snprintf(out, size, "%s(%s)", call, list);
+  else if (wait->fd >= 0 && wait->path)
     snprintf(out, size, "%s(fd %d, %s)", call, wait->fd, wait->path);
   else if (wait->fd >= 0)
     snprintf(out, size, "%s(fd %d)", call, wait->fd);
@@ -381,7 +406,7 @@ static void wait_of_group(const stacks_view_t *view, const thread_group_t *group
   if (first->syscall && first->address)
     futex_of_thread(view, group->threads[0], out, size);
   else if (first->syscall)
-    call_of_thread(view, group->threads[0], out, size);
+    call_of_thread(view, group->threads[0], group->count == 1, out, size);
   else
     stacks_wait_text(group->threads[0], out, size);
 }
