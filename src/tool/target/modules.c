@@ -221,6 +221,12 @@ bool modules_ready(target_t *target, module_t *module) {
   return true;
 }
 
+void modules_trim(const module_t *module) {
+  const image_t *image = &module->image;
+  if (image->mapped)
+    (void)madvise((void *)(uintptr_t)image->mapped, image->mapped_size, MADV_DONTNEED);
+}
+
 module_t *target_module(target_t *target, uint64_t address) {
   mapping_t *m = NULL;
   if (target->last_mapping < target->maps.count) {

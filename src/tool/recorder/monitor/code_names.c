@@ -69,6 +69,7 @@ static void find_lists(code_names_t *n, uint64_t now_ns) {
   close_target(n);
   n->target = target_open_process((pid_t)n->recording->header.pid, &problem);
   if (n->target) jit_registered_find(&n->registered, n->target);
+  if (!n->registered.list_count) close_target(n);
 }
 
 static void read_registered(code_names_t *n, uint64_t now_ns) {

@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "recorder/monitor/stall.h"
 
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -24,6 +23,14 @@
 /* After n ns of CPU time of a poll from outside, the monitor pauses for 19 n. */
 #define PAUSE_FACTOR 19u
 
+/* Between two scans while no iteration lasts, in ticks. An iteration that is seen this late is
+ * still polled several times before its length reaches the threshold. */
+#define QUIET_TICKS 2u
+
+/* Scans in sequence that find no iteration, until the program is asked to announce the next one. An
+ * announcement costs the program a system call, so those of a steady load are not asked for. */
+#define QUIET_SCANS 3u
+
 /* From the end of a thread until the end of its whole process would be known. */
 #define LOST_NS UINT64_C(500000000)
 
@@ -36,6 +43,7 @@ struct stall_monitor {
   uint32_t exec_index;
   /* an iteration began since the last scan, or lasts */
   bool active;
+  unsigned quiet_scans;
   unsigned unsampled;
   /* since the last exec */
   bool unsampled_checked;
@@ -259,12 +267,15 @@ static void *monitor_loops(void *context) {
     uint32_t bell = load_acquire(&m->loops->bell);
     uint64_t now = os_monotonic_ns(), next = scan(m, late);
     late = 0;
-    if (!m->active && !load_acquire(&m->stop)) {
+    m->quiet_scans = m->active ? 0 : m->quiet_scans + 1;
+    if (m->quiet_scans >= QUIET_SCANS && !load_acquire(&m->stop)) {
       sleep_idle(m, bell);
+      m->quiet_scans = 0;
       continue;
     }
-    uint64_t tick = now + m->context.rules.tick_ns;
-    late = sleep_until(m, bell, next < tick ? next : tick);
+    unsigned ticks = next == UINT64_MAX ? QUIET_TICKS : 1;
+    uint64_t latest = now + ticks * m->context.rules.tick_ns;
+    late = sleep_until(m, bell, next < latest ? next : latest);
   }
   return NULL;
 }
@@ -275,11 +286,12 @@ static void free_monitor(stall_monitor_t *m) {
   outside_loops_free(m->outside);
   thread_stacks_close(&m->context.stacks);
   monitor_writer_free(m->context.writer);
-  free(m);
+  os_unmap(m, sizeof *m);
 }
 
 stall_monitor_t *stall_monitor_new(recording_t *recording, const stall_options_t *options) {
-  stall_monitor_t *m = calloc(1, sizeof *m);
+  /* Not calloc, which writes the zeros of memory that was freed: 5 MB, of which few are used. */
+  stall_monitor_t *m = os_map(sizeof *m);
   if (!m) return NULL;
   m->loops = &recording->control->stall;
   stall_context_t *w = &m->context;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "target/modules.h"
 #include "target/process.h"
 
 static const interpreter_kind_t *const kinds[] = {&python_kind, &ruby_kind, &php_kind, &lua_kind,
@@ -31,7 +32,9 @@ static bool find(interpreter_t *self, target_t *target) {
         module->state != MODULE_READY)
       continue;
     self->module = module;
-    if (self->kind->find(self)) return true;
+    bool found = self->kind->find(self);
+    modules_trim(module);
+    if (found) return true;
   }
   return false;
 }

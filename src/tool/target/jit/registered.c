@@ -14,6 +14,7 @@
 #include "image/exported.h"
 #include "os/os.h"
 #include "target/jit/symfile.h"
+#include "target/modules.h"
 #include "target/process.h"
 
 #define VERSION       1u
@@ -50,6 +51,7 @@ void jit_registered_find(jit_registered_t *r, target_t *target) {
     if (!target_module(target, module->start) || module->state != MODULE_READY) continue;
     if (!image_find_exported(&module->image, &found, 1) || !found.address)
       (void)image_find_defined(&module->image, &found, 1);
+    modules_trim(module);
     if (found.address) r->lists[r->list_count++] = found.address;
   }
 }
