@@ -548,7 +548,7 @@ class Recording:
                 event["without_samples_ns"][cause] = b.varint()
             yield event
         elif subtype == 44:
-            keys = "cpu_ns", "threads", "unknown_ns"
+            keys = "cpu_ns", "threads", "unknown_ns", "waited_for_cpu_ns"
             yield {"event": "process_time", "time": time, **{key: b.varint() for key in keys}}
         elif subtype == 9:
             numbers = [b.varint() for _ in range(5)]

@@ -61,6 +61,7 @@ static void set_process(cpu_time_t *time, body_t *b) {
   time->process_ns = process_ns;
   time->thread_count = threads;
   time->unseen_ns = unseen_ns;
+  if (b->p < b->end) time->queued_ns = body_number(b);
 }
 
 bool cpu_time_add(cpu_time_t *time, const record_event_t *e) {

@@ -35,7 +35,8 @@ typedef struct cpu_time {
   hash_index_t index; /* of the threads, by number */
   /* of the process: its CPU time, how many threads it had, time of threads that were not seen */
   uint64_t process_ns, thread_count, unseen_ns;
-  uint64_t bad; /* records that violate the format */
+  uint64_t queued_ns; /* for which its threads waited for a CPU; 0: unknown, too */
+  uint64_t bad;       /* records that violate the format */
   text_copy_t *names;
 } cpu_time_t;
 

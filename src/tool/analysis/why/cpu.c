@@ -225,7 +225,32 @@ static void find_spins(why_t *w, findings_list_t *out) {
   }
 }
 
+/* ---- too few processors ------------------------------------------------------------------- */
+
+/* The threads want to run, and something else runs most of the time. A note: the program has no
+ * fault. A limit of the cgroup is a finding of its own (resources.c). */
+static void note_queued(const why_t *w, findings_list_t *out) {
+  double run = (double)why_run_ns(w), queued = (double)w->queued_ns;
+  if (queued < WHY_QUEUED_NS || queued < WHY_QUEUED_SHARE * (run + queued)) return;
+  char a[WHY_AMOUNT_MAX], b[WHY_AMOUNT_MAX];
+  finding_t note = {.kind = WHY_QUEUED,
+                    .is_note = true,
+                    .score = 45,
+                    .amount = queued / 1e9,
+                    .unit = "s",
+                    .section = "sample"};
+  WHY_SAY(note.what, "The program waited %s for a CPU, and ran for %s", why_seconds(queued, a),
+          why_seconds(run, b));
+  bool crowds = run > WHY_CROWD_SHARE * (double)w->duration_ns;
+  WHY_SAY(note.advice, "%slook for other programs that use the processors, with top(1)",
+          crowds ? "use fewer threads, and " : "");
+  WHY_SAY(note.evidence, "%zu %s in %s", w->threads.count,
+          w->threads.count == 1 ? "thread" : "threads", why_seconds((double)w->duration_ns, a));
+  findings_list_add(out, &note);
+}
+
 void why_cpu_rules(why_t *w, findings_list_t *out) {
+  note_queued(w, out);
   if (!w->has_ticks) return;
   note_cpu(w, out);
   find_spins(w, out);

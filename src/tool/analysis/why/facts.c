@@ -162,6 +162,7 @@ bool why_add_level(void *why, const replay_t *replay, uint64_t time) {
 
 /* The kernel's account at the end of each thread replaces what the sensors read. */
 bool why_complete(why_t *w, const cpu_time_t *time) {
+  if (time) w->queued_ns = time->queued_ns;
   for (size_t i = 0; time && i < time->count; i++) {
     const cpu_thread_time_t *from = &time->threads[i];
     why_thread_t *t = why_thread(w, from->tid);

@@ -143,7 +143,6 @@ typedef struct why {
   why_names_t names;
   bool is_live, is_core, is_partial; /* PARTIAL: a part of the time was asked for */
   uint64_t duration_ns;
-  unsigned processors;
   bool is_stuck;    /* no thread can go on (report/why/stuck.h) */
   unsigned zombies; /* children that ended and were not waited for, all the time */
 
@@ -152,6 +151,7 @@ typedef struct why {
   ARRAY(why_wait_t) waits;
   ARRAY(why_thread_t) threads;
   bool has_ticks, has_waits; /* these sensors recorded */
+  uint64_t queued_ns;        /* for which all threads waited for a CPU; 0: unknown, too */
 
   const replay_t *replay; /* NULL: no allocations were recorded */
   why_level_t levels[WHY_LEVELS + 1];

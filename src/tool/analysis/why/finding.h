@@ -37,6 +37,7 @@
   X(WHY_AUDIT, "sensitive-call")                                                                   \
   X(WHY_LIMIT, "resource-limit")                                                                   \
   X(WHY_LOST, "missing-data")                                                                      \
+  X(WHY_QUEUED, "waits-for-cpu")                                                                   \
   X(WHY_CPU, "cpu")
 
 typedef enum why_kind {

@@ -73,6 +73,8 @@ typedef struct timed_thread {
   uint32_t idle_polls;
   /* without the agent: its CPU time before the recording, which run_ns leaves out */
   uint64_t base_ns;
+  /* for which it waited for a CPU, and that before the recording */
+  uint64_t queued_ns, queued_base_ns;
   /* sampling from outside was refused */
   bool is_refused;
   /* why its own samples do not come */
@@ -111,7 +113,7 @@ struct cpu_time_monitor {
   /* of the process before the recording */
   uint64_t process_base_ns;
   /* of the process, at the last poll; of its ended threads */
-  uint64_t process_ns, ended_ns;
+  uint64_t process_ns, ended_ns, ended_queued_ns;
   uint64_t written_at_ns;
   /* when the program began, under cpu_time_monitor_begin; 0: before */
   uint64_t begun_ns;
@@ -160,11 +162,15 @@ static void write_thread(cpu_time_monitor_t *m, const timed_thread_t *t, uint64_
 static void write_process(cpu_time_monitor_t *m, bool at_end) {
   uint64_t noted = load_acquire(&table_of(m)->process_ns);
   uint64_t process_ns = m->process_ns > noted ? m->process_ns : noted;
+  uint64_t queued_ns = m->ended_queued_ns;
+  for (size_t i = 0; !at_end && i < m->count; i++)
+    queued_ns += m->threads[i].queued_ns;
   monitor_writer_begin(m->writer, EXTENDED_PROCESS_TIME);
   monitor_writer_value(m->writer, process_ns > m->ended_ns ? process_ns : m->ended_ns);
   monitor_writer_value(m->writer, load_relaxed(&table_of(m)->started));
   monitor_writer_value(m->writer,
                        at_end && process_ns > m->ended_ns ? process_ns - m->ended_ns : 0);
+  monitor_writer_value(m->writer, queued_ns);
   monitor_writer_end(m->writer);
 }
 
@@ -345,7 +351,11 @@ static uint64_t young_pause_ns(const cpu_time_monitor_t *m, uint64_t pause_ns) {
 static void update_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   thread_stats_t stats;
   if (!t->entry || !thread_stats_read_use(t->schedstat, m->pid, t->tid, &stats)) return;
-  if (m->from_outside && !m->has_polled) t->base_ns = stats.run_ns;
+  if (m->from_outside && !m->has_polled) {
+    t->base_ns = stats.run_ns;
+    t->queued_base_ns = stats.runq_ns;
+  }
+  if (stats.runq_ns > t->queued_base_ns) t->queued_ns = stats.runq_ns - t->queued_base_ns;
   stats.run_ns -= t->base_ns < stats.run_ns ? t->base_ns : stats.run_ns;
   bool ran = stats.run_ns != t->run_ns;
   t->run_ns = stats.run_ns;
@@ -384,6 +394,7 @@ static void end_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   account(t, run_ns, !is_sampling(m) ? NO_SAMPLE_OFF : is_unsampled ? t->cause : NO_SAMPLE_LAST);
   write_thread(m, t, run_ns);
   m->ended_ns += run_ns;
+  m->ended_queued_ns += t->queued_ns;
   thread_table_free(t->entry);
 }
 
