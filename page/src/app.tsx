@@ -5,6 +5,8 @@ import { useMemo, useState } from "preact/hooks";
 import { binNs, snap } from "./axis";
 import { Data } from "./data";
 import { libraries } from "./findings";
+import { Figure } from "./glance";
+import { GlanceList } from "./glance_list";
 import { Head } from "./head";
 import { compile, Filter, isWhole, MemoryMode, Range, resources, WHOLE } from "./model";
 import { ViewProps } from "./names";
@@ -86,6 +88,13 @@ export function App({ data, old, facts, licences }: Props) {
     setView("memory");
   };
 
+  const onFigure = (key: Figure["key"]) => {
+    setRange(WHOLE);
+    if (key === "peak" || key === "leaked") setMemoryMode(key);
+    const wanted = { cpu: "cpu", peak: "memory", leaked: "memory", locks: "waits" }[key] as View;
+    if (views.includes(wanted)) setView(wanted);
+  };
+
   const onTabKey = (e: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     if (!step || !view) return;
@@ -98,6 +107,7 @@ export function App({ data, old, facts, licences }: Props) {
     <>
       <Head report={data.report} facts={facts} />
       <main>
+        <GlanceList data={data} onShow={onFigure} />
         {data.threads.length > 0 && (
           <Timeline
             data={data}

@@ -10,6 +10,7 @@ import { Data, readData } from "../src/data";
 import { changeOf, diffRows, diffTree } from "../src/diff";
 import { bytes, duration, percent } from "../src/format";
 import { spreadQueued, stateAt } from "../src/lanes";
+import { glance } from "../src/glance";
 import { fileSums } from "../src/lines";
 import {
   byOwner,
@@ -248,6 +249,41 @@ test("blocks at a moment, kept, never freed and temporary", () => {
   assert.equal(of("allocated", { from: 0, to: 3e6 }), 300);
   assert.equal(of("kept", { from: 0, to: 3e6 }), 300);
   assert.equal(of("kept", { from: 0, to: 8e6 }), 100);
+});
+
+test("the main figures are those of the report, with the function that has most", () => {
+  const report = {
+    sample: {
+      samples: 10,
+      cpu_time: { cpu_ns: 12e6, sampled_ns: 10e6 },
+      functions: [
+        { function: "main", total: 10, own: 1, self: 0 },
+        { function: "work", total: 8, own: 8, self: 4 },
+      ],
+    },
+    malloc: {
+      peak: { bytes: 5e6 },
+      peak_ns: 3.14159e9,
+      live: { bytes: 1000 },
+      functions: [
+        { function: "work", peak: { bytes: 4e6 }, live: { bytes: 0 } },
+        { function: "main", peak: { bytes: 1e6 }, live: { bytes: 250 } },
+      ],
+    },
+    waits: {
+      lock_ns: 3e9,
+      locks: [{ lock: "0x12", variable: "book", time_ns: 1.5e9, owner_thread: "saver" }],
+    },
+  };
+  const shown = (r: object) =>
+    glance(Object.assign(Object.create(data), { report: r })).map((f) => [f.key, f.amount, f.most]);
+  assert.deepEqual(shown(report), [
+    ["cpu", "12.0 ms", "80.0 % in work"],
+    ["peak", "5.00 MB, at 3.14 s", "80.0 % in work"],
+    ["leaked", "1.00 KB", "25.0 % in main"],
+    ["locks", "3.00 s", "50.0 % for book, held most by saver"],
+  ]);
+  assert.deepEqual(shown({ sample: { samples: 0, functions: [] }, waits: { lock_ns: 0 } }), []);
 });
 
 test("memory of unknown stacks is shown", () => {
