@@ -361,6 +361,14 @@ const checks = {
     await page.keyboard.press("p");
     equal(await page.getAttribute("#tab-memory", "aria-selected"), "true", "the key's view");
     await peakTable(page);
+    await tab(page, "cpu");
+    await page.click(".glance [data-key=leaked] button");
+    equal(await page.getAttribute("#tab-memory", "aria-selected"), "true", "the figure's view");
+    equal(
+      Number(await page.getAttribute("#memory-bytes", "data-bytes")),
+      report.malloc.live.bytes,
+      "bytes that were never freed, of the whole recording",
+    );
   },
 
   /** A click on the time line tells what each thread did then; its button selects the time around it. */
