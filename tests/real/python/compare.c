@@ -72,14 +72,9 @@ typedef struct frames {
   uint32_t count, ids[STACK_MAX];
 } frames_t;
 
-static uint32_t python_calls[256], python_call_count;
-static void add_call(uint32_t frame) { python_calls[python_call_count++ % 256] = frame; }
-
-static bool is_call(uint32_t frame) {
-  for (uint32_t i = 0; i < python_call_count; i++)
-    if (python_calls[i] == frame) return true;
-  return false;
-}
+/* By the id of a native frame: whether it is a call of the evaluator. A recorder is told, too. */
+static uint8_t is_call[PYTHON_FRAME_IDS];
+static void note_call(uint32_t frame) { store_release(&is_call[frame], (uint8_t)1); }
 
 static void add_frames(uint32_t id, frames_t *to) {
   for (uint32_t frame; id && stack_table_get(id, &id, &frame);)
@@ -94,10 +89,8 @@ static void expand(uint32_t id, frames_t *to) {
     add_frames(id, to);
     return;
   }
-  python_call_count = 0;
-  python_calls_each(add_call);
   while (native && stack_table_get(native, &native, &frame)) {
-    if (is_call(frame)) {
+    if (frame < PYTHON_FRAME_IDS && load_acquire(&is_call[frame])) {
       do {
         if (!chain || !stack_table_get(chain, &chain, &shown)) _exit(5);
         if (!(shown & STACK_IN_CHAIN)) _exit(6);
@@ -225,6 +218,7 @@ int compare_start(int fd, int microseconds, int mallocs, int lines) {
   evaluator_end = evaluator + 0x10000;
   out = fd;
   python_frame_on_new = note;
+  python_call_on_new = note_call;
   capture_python_start(lines, (uint64_t)(uintptr_t)python_codes_count_death);
   if (!capture_has_python) return 0;
   sigaction(SIGPROF, &action, NULL);

@@ -1,16 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Computes in many kinds of Python frames for some seconds, while a signal handler compares stacks.
-usage: torture.py LIBRARY SECONDS OUT"""
+"""Computes in many kinds of Python frames for some seconds, while a signal handler compares stacks. numpy takes part
+where it is installed.
+usage: torture.py LIBRARY SECONDS OUT LINES"""
 import ast
 import asyncio
 import ctypes
 import functools
+import gc
 import json
+import pickle
 import random
 import re
+import sqlite3
 import sys
 import threading
 import time
+import weakref
+import xml.parsers.expat
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
 
 
 class Number:
@@ -88,6 +99,72 @@ WORK = [
     lambda: getattr(ast, "unparse", ast.dump)(ast.parse("a = [b for c in d]")),
     lambda: functools.reduce(lambda a, b: a + str(b), range(30), ""),
 ]
+
+
+class Pickled:
+    def __init__(self, value):
+        self.value = value
+
+    def __reduce__(self):
+        return Pickled, (str(self.value),)
+
+
+def query():
+    """Functions, an aggregate and an order of SQL, which sqlite3 calls."""
+    class Longest:
+        def __init__(self):
+            self.value = ""
+
+        def step(self, value):
+            self.value = max(self.value, str(value), key=len)
+
+        def finalize(self):
+            return self.value.upper()
+
+    base = sqlite3.connect(":memory:", check_same_thread=False)
+    base.create_function("twice", 1, lambda x: str(x) * 2)
+    base.create_aggregate("longest", 1, Longest)
+    base.create_collation("backward", lambda a, b: (a < b) - (a > b))
+    base.execute("create table t(a)")
+    base.executemany("insert into t values (?)", ((str(i),) for i in range(12)))
+    list(base.execute("select twice(a) from t order by a collate backward"))
+    list(base.execute("select longest(twice(a)) from t"))
+    base.close()
+
+
+def parse():
+    names = []
+    parser = xml.parsers.expat.ParserCreate()
+    parser.StartElementHandler = lambda name, attributes: names.append(name + str(len(attributes)))
+    parser.EndElementHandler = lambda name: names.append(str(name))
+    parser.Parse("<a>" + "<b x='1'/>" * 10 + "</a>", True)
+
+
+def collect():
+    """Garbage that refers to itself, with finalizers and callbacks."""
+    told = []
+    for i in range(5):
+        one = Number(i)
+        one.self = one
+        weakref.finalize(one, lambda i=i: told.append(str(i)))
+    del one
+    gc.collect()
+
+
+def callbacks():
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int))
+    numbers = (ctypes.c_int * 8)(*range(8, 0, -1))
+    ctypes.CDLL(None).qsort(numbers, 8, 4, kind(lambda a, b: int(str(a[0])) - int(str(b[0]))))
+
+
+def arrays():
+    twice = numpy.frompyfunc(lambda x: str(x) * 2, 1, 1)
+    twice(numpy.arange(10))
+    numpy.apply_along_axis(lambda row: row * len(str(row)), 1, numpy.ones((3, 3)))
+
+
+WORK += [query, parse, collect, callbacks, lambda: pickle.loads(pickle.dumps([Pickled(i) for i in range(10)]))]
+WORK += [arrays] if numpy else []
 
 
 def raise_some():
