@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "python/code.h"
 
+#include <string.h>
+
 #include "base/bits.h"
 #include "base/load.h"
 
 /* Longer bytecode is not compiled. */
 #define POSITION_MAX (1u << 30)
+/* Longer names are not compared. */
+#define OWN_NAME_MAX 192u
+#define UTF8_MAX     4u
 
 bool python_code_read(const python_layout_t *l, memory_t *memory, uint64_t address,
                       python_code_t *out) {
@@ -15,6 +20,7 @@ bool python_code_read(const python_layout_t *l, memory_t *memory, uint64_t addre
                          .type = load64(code + PYTHON_OBJECT_TYPE),
                          .file = load64(code + l->code_file),
                          .name = load64(code + l->code_qualname),
+                         .own_name = load64(code + l->code_name),
                          .lines = load64(code + l->code_lines),
                          .first_line = load32(code + l->code_first_line)};
   return true;
@@ -90,6 +96,25 @@ size_t python_text(const python_layout_t *l, memory_t *memory, uint64_t address,
   size_t used = copy_text(memory, data, count, width, out, size);
   out[used] = 0;
   return used;
+}
+
+static bool is_last_part(const char *own, size_t own_size, const char *name, size_t size) {
+  size_t before = size - own_size;
+  return own_size <= size && !memcmp(name + before, own, own_size) &&
+         (!before || name[before - 1] == '.');
+}
+
+size_t python_code_name(const python_layout_t *l, memory_t *memory, const python_code_t *code,
+                        char *out, size_t size) {
+  char own[OWN_NAME_MAX];
+  size_t length = python_text(l, memory, code->name, out, size);
+  if (code->own_name == code->name || length + UTF8_MAX >= size) return length;
+  size_t own_length = python_text(l, memory, code->own_name, own, sizeof own);
+  if (!own_length || own_length + UTF8_MAX >= sizeof own || own_length >= size ||
+      is_last_part(own, own_length, out, length))
+    return length;
+  memcpy(out, own, own_length + 1);
+  return own_length;
 }
 
 bool python_bytes(memory_t *memory, uint64_t address, uint64_t *data, uint64_t *size) {

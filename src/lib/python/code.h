@@ -17,8 +17,8 @@
 /* A code object's fields; equal fields at one address are taken for one code object. */
 typedef struct python_code {
   uint64_t address, type;
-  /* of strings */
-  uint64_t file, name;
+  /* of strings: `name` is the qualified name from 3.11 on, `own_name` its last part */
+  uint64_t file, name, own_name;
   /* of a bytes object */
   uint64_t lines;
   uint32_t first_line;
@@ -33,6 +33,12 @@ bool python_code_read(const python_layout_t *layout, memory_t *memory, uint64_t 
  * is cut. Returns the length, 0 for an unreadable string. */
 size_t python_text(const python_layout_t *layout, memory_t *memory, uint64_t address, char *out,
                    size_t size);
+
+/* As python_text, for the name of CODE. A code object that was given another name by code.replace
+ * is shown with that name, as the interpreter's tracebacks show it: the qualified name is still the
+ * former one. */
+size_t python_code_name(const python_layout_t *layout, memory_t *memory, const python_code_t *code,
+                        char *out, size_t size);
 
 /* Sets the place and size of the data of the bytes object at ADDRESS. */
 bool python_bytes(memory_t *memory, uint64_t address, uint64_t *data, uint64_t *size);

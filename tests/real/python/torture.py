@@ -83,6 +83,14 @@ def deep(n):
     return str(n) if n == 0 else deep(n - 1) + "x"
 
 
+def renamed():
+    """A function with another name than its code was compiled with, as numpy's dispatchers are."""
+    def function():
+        return [str(i) for i in range(5)]
+    function.__code__ = function.__code__.replace(co_name="another")
+    function()
+
+
 def either(n):
     """Calls itself in the same call of the evaluator or in another one, with equal frames at equal addresses."""
     if n == 0:
@@ -163,7 +171,7 @@ def arrays():
     numpy.apply_along_axis(lambda row: row * len(str(row)), 1, numpy.ones((3, 3)))
 
 
-WORK += [query, parse, collect, callbacks, lambda: pickle.loads(pickle.dumps([Pickled(i) for i in range(10)]))]
+WORK += [renamed, query, parse, collect, callbacks, lambda: pickle.loads(pickle.dumps([Pickled(i) for i in range(10)]))]
 WORK += [arrays] if numpy else []
 
 

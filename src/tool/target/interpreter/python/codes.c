@@ -10,7 +10,7 @@
 
 static bool same(const python_code_t *a, const python_code_t *b) {
   return a->address == b->address && a->file == b->file && a->name == b->name &&
-         a->lines == b->lines && a->first_line == b->first_line;
+         a->own_name == b->own_name && a->lines == b->lines && a->first_line == b->first_line;
 }
 
 static uint64_t hash_of_code(const void *codes, size_t i) {
@@ -20,6 +20,12 @@ static uint64_t hash_of_code(const void *codes, size_t i) {
 static char *copy_text(const python_layout_t *layout, memory_t *memory, uint64_t address) {
   char text[TEXT_MAX];
   size_t size = python_text(layout, memory, address, text, sizeof text);
+  return size ? strdup(text) : NULL;
+}
+
+static char *copy_name(const python_layout_t *layout, memory_t *memory, const python_code_t *code) {
+  char text[TEXT_MAX];
+  size_t size = python_code_name(layout, memory, code, text, sizeof text);
   return size ? strdup(text) : NULL;
 }
 
@@ -44,7 +50,7 @@ bool python_codes_add(python_codes_t *codes, const python_layout_t *layout, memo
     return false;
   known_code_t *known = &codes->items[codes->count++];
   *known = (known_code_t){.code = *code,
-                          .function = copy_text(layout, memory, code->name),
+                          .function = copy_name(layout, memory, code),
                           .file = copy_text(layout, memory, code->file)};
   copy_lines(memory, known);
   *slot = (uint32_t)codes->count;
