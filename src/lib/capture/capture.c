@@ -16,42 +16,34 @@ static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size
   return os_read_memory(address, out, size) == (ssize_t)size;
 }
 
-static void walk_with_registers(regs_t *regs, bool exact, uint64_t from_sp,
-                                sonde_capture_t *capture, uint64_t *exact_set) {
+/* Calls VISIT for each frame from the one with stack pointer FROM_SP outward. Returns what ended
+ * the walk, STEP_CALLER if VISIT did; adds to *FLAGS. */
+static unwind_step_t each_frame(regs_t *regs, uint64_t from_sp, register_frame_t *visit,
+                                void *context, uint32_t *flags) {
   memory_t memory = {read_memory};
-  int sp = machine_sp(MACHINE_HERE), skip = capture->skip, count = 0;
+  int sp = machine_sp(MACHINE_HERE);
+  bool exact = true;
   for (int steps = 0;; steps++) {
     if (regs->r[sp] >= from_sp) {
       from_sp = 0;
-      if (skip > 0)
-        skip--;
-      else if (count == capture->max) {
-        capture->status = SONDE_STACK_TRUNCATED;
-        break;
-      } else {
-        if (exact_set && exact) exact_set[count / 64] |= (uint64_t)1 << count % 64;
-        capture->pcs[count++] = regs->pc;
-      }
+      if (!visit(context, regs->pc, regs->r[sp], exact)) return STEP_CALLER;
     }
     unwind_step_t step = cfi_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
     if (step == STEP_NO_RULE) {
       rule_t rule;
       step = inferred_step(MACHINE_HERE, &memory, walk_images(), regs, exact, &rule);
-      capture->flags |= SONDE_FLAG_HEURISTIC;
+      *flags |= SONDE_FLAG_HEURISTIC;
     }
     exact = step == STEP_SIGNAL;
-    if (exact) capture->flags |= SONDE_FLAG_SIGNAL_FRAME;
-    if ((step != STEP_CALLER && step != STEP_SIGNAL) || steps > (1 << 20)) {
-      capture->status = step == STEP_END ? SONDE_STACK_COMPLETE : SONDE_STACK_BROKEN;
-      capture->reason = step == STEP_END ? 0 : SONDE_EFORMAT;
-      break;
-    }
+    if (exact) *flags |= SONDE_FLAG_SIGNAL_FRAME;
+    if (step != STEP_CALLER && step != STEP_SIGNAL) return step;
+    if (steps > (1 << 20)) return STEP_NO_RULE;
   }
-  capture->count = count;
 }
 
-NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
-                                     uint64_t *exact_set) {
+static NOINLINE unwind_step_t each_frame_from(const void *ucontext, uint64_t sp,
+                                              register_frame_t *visit, void *context,
+                                              uint32_t *flags) {
   regs_t regs = {.known = 0};
   if (ucontext) {
     int sp_number = machine_sp(MACHINE_HERE);
@@ -63,7 +55,43 @@ NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_ca
   } else {
     regs.pc = arch_here(regs.r, &regs.known);
   }
-  walk_with_registers(&regs, true, ucontext ? 0 : sp, capture, exact_set);
+  return each_frame(&regs, ucontext ? 0 : sp, visit, context, flags);
+}
+
+bool capture_each_with_registers(const void *ucontext, uint64_t sp, register_frame_t *visit,
+                                 void *context) {
+  uint32_t flags = 0;
+  return each_frame_from(ucontext, sp, visit, context, &flags) == STEP_END;
+}
+
+typedef struct pcs {
+  sonde_capture_t *capture;
+  uint64_t *exact_set;
+  int skip, count;
+} pcs_t;
+
+static bool add_pc(void *context, uint64_t pc, uint64_t sp, bool exact) {
+  pcs_t *pcs = context;
+  (void)sp;
+  if (pcs->skip > 0) {
+    pcs->skip--;
+    return true;
+  }
+  if (pcs->count == pcs->capture->max) return false;
+  if (pcs->exact_set && exact) pcs->exact_set[pcs->count / 64] |= (uint64_t)1 << pcs->count % 64;
+  pcs->capture->pcs[pcs->count++] = pc;
+  return true;
+}
+
+NOINLINE void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
+                                     uint64_t *exact_set) {
+  pcs_t pcs = {capture, exact_set, capture->skip, 0};
+  unwind_step_t end = each_frame_from(ucontext, sp, add_pc, &pcs, &capture->flags);
+  capture->status = end == STEP_CALLER ? SONDE_STACK_TRUNCATED
+                    : end == STEP_END  ? SONDE_STACK_COMPLETE
+                                       : SONDE_STACK_BROKEN;
+  if (end != STEP_CALLER) capture->reason = end == STEP_END ? 0 : SONDE_EFORMAT;
+  capture->count = pcs.count;
 }
 
 /* ---- with the frame cache ------------------------------------------------------------------- */

@@ -54,4 +54,13 @@ HIDDEN int capture_here(sonde_capture_t *capture, uint64_t pc, uint64_t sp, uint
 void capture_with_registers(const void *ucontext, uint64_t sp, sonde_capture_t *capture,
                             uint64_t *exact_set);
 
+/* Called with a frame's pc and stack pointer; EXACT: the pc is no return address. False ends the
+ * walk. */
+typedef bool register_frame_t(void *context, uint64_t pc, uint64_t sp, bool exact);
+
+/* As capture_with_registers, but calls VISIT for each frame. False: the stack has no end, or VISIT
+ * ended the walk. */
+bool capture_each_with_registers(const void *ucontext, uint64_t sp, register_frame_t *visit,
+                                 void *context);
+
 #endif

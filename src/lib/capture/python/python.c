@@ -169,7 +169,7 @@ static uint32_t read_frame(scratch_t *s, uint64_t address, uint64_t instruction)
   uint32_t position;
   if (!python_code_read(l, &s->memory, address, &code) || code.type != runtime.code_type) return 0;
   if (!code.file) return PYTHON_FRAME_INSERTED;
-  if (!python_text(l, &s->memory, code.name, s->function, PYTHON_NAME_MAX) ||
+  if (!python_code_name(l, &s->memory, &code, s->function, PYTHON_NAME_MAX) ||
       !python_text(l, &s->memory, code.file, s->file, FILE_MAX))
     return 0;
   if (instruction == PYTHON_WHOLE_FUNCTION) return python_frame_id(s->function, s->file, 0);
@@ -238,6 +238,19 @@ static void read_frames(scratch_t *s, uint64_t state) {
 /* ---- native frames -----------------------------------------------------------------------------
  */
 
+static void add_native(scratch_t *s, uint32_t id, uint64_t pc, uint64_t sp, bool exact) {
+  s->native[s->native_count] = id;
+  s->is_evaluator[s->native_count] = pc - !exact - runtime.evaluator < runtime.evaluator_bytes;
+  s->sp[s->native_count++] = sp;
+}
+
+static bool add_with_registers(void *scratch, uint64_t pc, uint64_t sp, bool exact) {
+  scratch_t *s = scratch;
+  if (s->native_count == NATIVE_MAX) return false;
+  add_native(s, frame_table_find(pc, exact, walk_epoch()).id, pc, sp, exact);
+  return true;
+}
+
 static READS_STACK bool read_native(scratch_t *s, const python_origin_t *origin) {
   position_t p;
   uint64_t epoch = walk_epoch();
@@ -252,14 +265,16 @@ static READS_STACK bool read_native(scratch_t *s, const python_origin_t *origin)
   if (!w.move(&w, p.sp)) return false;
   while (step == WALK_CALLER && s->native_count < NATIVE_MAX) {
     frame_ref_t frame = frame_table_find(p.pc, p.exact, epoch);
-    s->native[s->native_count] = frame.id;
-    s->is_evaluator[s->native_count] =
-        p.pc - !p.exact - runtime.evaluator < runtime.evaluator_bytes;
-    s->sp[s->native_count++] = p.sp;
+    add_native(s, frame.id, p.pc, p.sp, p.exact);
     step = walk_by_rule(&w, frame.rule, &p);
     if (step == WALK_SLOW) step = walk_slow_step_any_stack(&w, &p);
   }
-  s->sp[s->native_count] = s->sp[s->native_count - 1];
+  if (step == WALK_NEEDS_REGISTER) {
+    s->native_count = 0;
+    if (capture_each_with_registers(origin->ucontext, origin->sp, add_with_registers, s))
+      step = WALK_END;
+  }
+  s->sp[s->native_count] = s->native_count ? s->sp[s->native_count - 1] : 0;
   return step == WALK_END;
 }
 
