@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from helpers import (
-    SONDE, fresh, needs_agent, needs_strace, record, report, run_cases, second_reader, skip, sonde, source_file, until,
+    SONDE, compile_c, fresh, needs_agent, needs_strace, record, report, run_cases, second_reader, skip, sonde, source_file, until,
     write)
 from shared.python_frames import compare_handlers, compare_library
 
@@ -279,6 +279,25 @@ def audit_of_a_package(folder):
         assert run.returncode == 0, run
         text = sonde("report", path, "audit")
         assert re.search(r"connect\(3, 127\.0\.0\.1:9\) = 0  " + re.escape(owner) + r"(\s|$)", text), text[:2000]
+
+
+def exchanged_stacks():
+    """A program that exchanges the content of its stack, as greenlet does, is recorded without harm."""
+    library = compile_c(source_file("real", "python", "exchange.c"), "-O1", "-fPIC", "-shared", "-fno-omit-frame-pointer",
+                        out=fresh(".so"))
+    path = _run(f"""
+import ctypes
+library = ctypes.PyDLL({library!r})
+def nested(n):
+    if n:
+        return next(map(nested, (n - 1,)))
+    for _ in range(100):
+        library.exchange()
+nested(10)
+""", "--malloc=all")
+    assert second_reader(path)
+    blocks = report(path, "--top", 1000, "malloc")["malloc"]["allocated"]["blocks"]
+    assert blocks >= 400, blocks
 
 
 def handlers():

@@ -5,13 +5,14 @@
  * An event finds two ids and makes a third one of both:
  *
  *   1. the native stack, by the frame cache and the predictor (capture/stack.h);
- *   2. the *chain* of Python frames, by a cache of the thread's last chain. An event reads two
- *      words of each frame, from the innermost to the outermost: its caller and its code object. A
- *      frame with the address that the frame inside it names belongs to the chain, so it is
- *      readable. Equal words of all frames, while no code object died, prove an equal chain. The
- *      frames of former chains stay in the cache, so a function that is called again is compared,
- *      too. Other frames are looked up (capture/python/python_codes.h). Equal chains have one id:
- *      their nodes are in the stack table;
+ *   2. the *chain* of Python frames, by a cache of the thread's last chain
+ *      (capture/python/python_chain.h). An event reads two words of each frame, from the innermost
+ * to the outermost: its caller and its code object. A frame with the address that the frame inside
+ *      it names belongs to the chain, so it is readable. Equal words of all frames, while no code
+ *      object died, prove an equal chain. The frames of former chains stay in the cache, so a
+ *      function that is called again is compared, too. Other frames are looked up
+ *      (capture/python/python_codes.h). Equal chains have one id: their nodes are in the stack
+ * table;
  *   3. a *merged* node of the stack table, which is the pair of them.
  *
  * A recording has the pairs. Its reader puts the frames of both in order: the innermost call of the
@@ -31,16 +32,17 @@
  * of a frame is its instruction.
  *
  * The events are calls, so the chain contradicts itself nowhere: the evaluator calls nothing while
- * it links a frame. Under a handler it may; such native stacks have no shape. The thread's state is
- * the value of the interpreter's thread key. It may be freed by another thread only when the
- * interpreter ends, which _PyRuntime says; then, and in programs with several interpreters,
- * capture_with_python is called.
+ * it links a frame. Under a handler it may; such native stacks have no shape. The chain is followed
+ * only if its anchor is in the innermost call of the native stack (capture/python/python_places.h).
+ * The thread's state is the value of the interpreter's thread key. It may be freed by another
+ * thread only when the interpreter ends, which _PyRuntime says; then capture_with_python is called.
  *
  * Cost: a known stack reads one or two cache lines of each Python frame, 16 bytes of what is
- * remembered of it, and a few lines of tables: 145 instructions, and 7 for each Python frame.
- * Programs without Python pay nothing: events call through a pointer that they have not changed.
+ * remembered of it, and a few lines of tables: 110 instructions, 6 for each Python frame and 5 for
+ * each call of the evaluator. Programs without Python pay nothing: events call through a pointer
+ * that they have not changed.
  *
- * Memory of a thread: 33 KB, and 56 bytes for each Python frame of its deepest stack, at most
+ * Memory of a thread: 81 KB, and 56 bytes for each Python frame of its deepest stack, at most
  * 1,024; once more if it has events of both kinds.
  *
  * Threads: a chain is its thread's, and used while the thread's state is busy

@@ -35,8 +35,9 @@ HIDDEN void (*python_merged_on_new)(uint32_t id, uint32_t native, uint32_t chain
 static uint64_t *parts[PARTS_MAX];
 static uint32_t pair_count;
 
-/* The caches, each four times as large as the one before; the last one is used. A cache grows late,
- * at two pairs for each slot: a miss of the CPU's cache costs more than a few second ids. */
+/* The caches, each four times as large as the one before; the last one is used. A cache grows when
+ * half of its slots could be in use. Then it has lost a tenth of the pairs, which get second ids.
+ */
 static uint64_t *caches[CACHES];
 static uint32_t cache_last;
 static uint32_t is_growing;
@@ -121,7 +122,7 @@ uint32_t python_merged_add(uint32_t native, uint32_t chain) {
   if (python_merged_on_new) python_merged_on_new(id, native, chain);
   store_release(&part[number % PART_PAIRS], pair);
   put(&place, number);
-  if (UNLIKELY(number >= 1u << (FIRST_BITS + GROWTH * cache + 1))) grow(cache);
+  if (UNLIKELY(number >= 1u << (FIRST_BITS + GROWTH * cache - 1))) grow(cache);
   return id;
 }
 

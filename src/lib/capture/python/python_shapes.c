@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "capture/frame_table.h"
+#include "capture/python/python_places.h"
 #include "os/os.h"
 
 /* Of the nodes of a walk, as many get a shape. */
@@ -15,7 +16,6 @@
 enum { KIND_UNKNOWN, KIND_NATIVE, KIND_CALL, KIND_SIGNAL };
 
 HIDDEN uint32_t *python_shapes[LEVELED_MAX];
-HIDDEN uint64_t *python_shape_bits;
 HIDDEN void (*python_call_on_new)(uint32_t frame);
 
 static uint64_t evaluator, evaluator_bytes;
@@ -28,9 +28,7 @@ bool python_shapes_start(uint64_t address, uint64_t bytes) {
   evaluator = address;
   evaluator_bytes = bytes;
   if (!kinds) kinds = os_map(FRAME_SLOTS);
-  if (!python_shape_bits) python_shape_bits = os_map(SHAPE_BITS / 8);
-  return kinds && python_shape_bits &&
-         leveled_map((void **)&python_shapes[0], STACK_TABLE_BITS, sizeof(uint32_t));
+  return kinds && leveled_map((void **)&python_shapes[0], STACK_TABLE_BITS, sizeof(uint32_t));
 }
 
 /* A pc outside of the function may still be in a part that the compiler moved elsewhere. It gets
@@ -53,11 +51,14 @@ static uint8_t kind_of(uint32_t frame) {
   return LIKELY(kind) ? kind : learn_kind(frame);
 }
 
+bool python_shape_is_call(uint32_t frame) { return kind_of(frame) == KIND_CALL; }
+
 /* A pc of a moved part was taken for another function's. */
 static void forget_shapes(void) {
   for (unsigned level = 0; level < LEVELED_MAX; level++)
     if (load_acquire(&python_shapes[level]))
       memset(python_shapes[level], 0, sizeof(uint32_t) << leveled_bits(STACK_TABLE_BITS, level));
+  python_places_forget();
 }
 
 void python_shape_know_call(uint32_t frame) {

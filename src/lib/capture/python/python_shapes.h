@@ -9,9 +9,7 @@
  * handler, or one that is not complete.
  *
  * Shapes are kept by stack id, 4 bytes each. A new one takes a walk through the nodes of the stack
- * outward to one with a known shape. What every event asks, whether a stack has a shape and no
- * signal handler, is a bit beside it: such bits stay in the CPU's cache. Lock-free,
- * async-signal-safe and shared by all threads.
+ * outward to one with a known shape. Lock-free, async-signal-safe and shared by all threads.
  */
 #ifndef SONDE_CAPTURE_PYTHON_SHAPES_H
 #define SONDE_CAPTURE_PYTHON_SHAPES_H
@@ -31,10 +29,6 @@ static ALWAYS_INLINE uint32_t shape_frames(uint32_t shape) {
 
 extern HIDDEN uint32_t *python_shapes[LEVELED_MAX];
 
-/* Further stacks are asked for their shape. */
-#define SHAPE_BITS (1u << 20)
-extern HIDDEN uint64_t *python_shape_bits;
-
 /* Makes the tables, for an evaluator of BYTES at ADDRESS. False: out of memory. */
 bool python_shapes_start(uint64_t address, uint64_t bytes);
 
@@ -47,17 +41,8 @@ static ALWAYS_INLINE uint32_t python_shape(uint32_t native) {
   return LIKELY(shape) ? shape : python_shape_learn(native);
 }
 
-/* Whether python_shape_note was called for stack NATIVE. */
-static ALWAYS_INLINE bool python_shape_is_noted(uint32_t native) {
-  return native < SHAPE_BITS && load_relaxed(&python_shape_bits[native / 64]) >> native % 64 & 1;
-}
-
-/* Notes that stack NATIVE has a shape and no signal handler. */
-static ALWAYS_INLINE void python_shape_note(uint32_t native) {
-  if (native < SHAPE_BITS)
-    __atomic_fetch_or(&python_shape_bits[native / 64], UINT64_C(1) << native % 64,
-                      __ATOMIC_RELAXED);
-}
+/* Whether the native frame FRAME is a call of the evaluator with Python frames. */
+bool python_shape_is_call(uint32_t frame);
 
 /* Notes that the native frame FRAME is a call of the evaluator with Python frames. */
 void python_shape_know_call(uint32_t frame);
