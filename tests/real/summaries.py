@@ -160,6 +160,24 @@ def by_self_ranks_innermost_functions():
     assert "by innermost function" not in sonde("report", "--by", "total", _recording(), "sample")
 
 
+def a_ranking_of_what_was_not_recorded_is_refused(folder):
+    program = compile_c("#include <stdlib.h>\n#include <string.h>\n"
+                        "int main(void) { for (int i = 0; i < 99; i++) memset(malloc(9000), i, 9000); return 0; }", "-g")
+    recorded = {}
+    for option in "--sample", "--malloc=live", "--malloc=all":
+        recorded[option], _ = record([program], option, path=folder / f"r{option}")
+    for option, words, told in (
+            ("--sample", ["leaked"], "has none; record each with 'sonde record --malloc'"),
+            ("--malloc=all", ["self"], "reports none of them; record with 'sonde record --sample'"),
+            ("--malloc=all", ["leaked", "usage"], "ranks the section malloc: 'sonde report --by leaked "),
+            ("--malloc=live", ["temporary"], "record with 'sonde record --malloc=all'")):
+        for more in (), ("--json",):
+            done = try_sonde("report", *more, "--by", words[0], recorded[option], *words[1:])
+            assert done.returncode == 2 and not done.stdout and told in done.stderr and done.stderr.count("\n") == 1, done
+    for option, word in (("--malloc=all", "temporary"), ("--malloc=live", "leaked"), ("--sample", "self")):
+        sonde("report", "--by", word, recorded[option])
+
+
 def exports_have_short_names():
     short, full = sonde("export", _recording()), sonde("export", "--full-names", _recording())
     assert ";work::crunch;" in short and ";work::crunch(double);" in full and ";work::crunch;" not in full

@@ -153,7 +153,7 @@ typedef struct request {
   uint64_t exceeded_ns; /* the longest stall, if a gate failed */
   sections_t sections;
   report_t report;
-  const char *from, *to;
+  const char *from, *to, *by; /* options as they were given; NULL: not given */
   replay_options_t window;
   unsigned omitted; /* of `minor` */
 } request_t;
@@ -321,10 +321,48 @@ static int print_json(request_t *request) {
   return 0;
 }
 
+/* Whether section I is reported and was recorded. */
+static bool is_reported(const sections_t *all, int i) {
+  return (all->named[i] || !all->any_named) && sections_was_recorded(all, i);
+}
+
+/* Prints an error and returns false if --by would rank nothing. */
+static bool ranks_something(const request_t *request) {
+  const report_t *r = &request->report;
+  const sections_t *all = &request->sections;
+  const char *by = request->by;
+  bool by_time = by && (!strcmp(by, "total") || !strcmp(by, "self"));
+  bool by_history = by && (!strcmp(by, "allocated") || !strcmp(by, "temporary"));
+  if (by_time && !is_reported(all, SECTIONS_sample) && !is_reported(all, SECTIONS_wall) &&
+      !is_reported(all, SECTIONS_trace))
+    (void)message_fail("--by %s ranks the sections sample, wall and trace, and '%s' reports none "
+                       "of them; record with 'sonde record --sample'",
+                       by, r->path);
+  else if (by && !by_time && all->any_named && !all->named[SECTIONS_malloc])
+    (void)message_fail("--by %s ranks the section malloc: 'sonde report --by %s %s malloc'", by, by,
+                       r->path);
+  else if (by && !by_time && !section_malloc.has_data(r, all->states[SECTIONS_malloc]))
+    (void)message_fail("--by %s ranks allocations, and '%s' has none; record each with 'sonde "
+                       "record --malloc'",
+                       by, r->path);
+  else if (by_history && all->replay.snapshots && !all->replay.events)
+    (void)message_fail("--by %s needs each allocation, and '%s' has only those that were live; "
+                       "record with 'sonde record --malloc=all'",
+                       by, r->path);
+  else
+    return true;
+  return false;
+}
+
+/* A SONDE_E…, or the exit status of the verb. */
 static int make_report(request_t *request) {
   sections_t *all = &request->sections;
   all->report = &request->report;
   int status = sections_run(all, &request->window);
+  if (status == 0 && !ranks_something(request)) {
+    sections_free(all);
+    return CLI_FAILED;
+  }
   if (status == 0) status = request->json ? print_json(request) : print_text(request);
   sections_free(all);
   return status;
@@ -373,6 +411,7 @@ static int report(request_t *request) {
   r->brief = !request->sections.any_named && !r->tree && !request->json;
   int status = make_report(request);
   reader_close(r->reader);
+  if (status == CLI_FAILED) return CLI_FAILED;
   if (status != 0) return message_fail("out of memory");
   if (!request->exceeded_ns) return CLI_DONE;
   char longest[24], limit[24];
@@ -424,6 +463,7 @@ int verb_report(int argc, char **argv) {
       if (!parse_by(parser.value, &request.report))
         return cli_wrong_use(
             &usage, "--by takes total, self, peak, leaked, allocated, temporary or growth");
+      request.by = parser.value;
       break;
     case KEY_TREE:
       if (!parse_tree(parser.value, &request.report.tree))
