@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """The actions of all signals are to a program what they are without sonde, before and after it changes that of
 SIGURG, which sonde uses: with each function that queries it, and in a child."""
+import platform
 import re
 import subprocess
 
-from helpers import compile_c, fresh, needs_agent, record, report, run_cases, write
+from helpers import compile_c, fresh, needs_agent, record, report, run_cases, skip, write
 
 needs_agent()
 
@@ -89,6 +90,57 @@ def an_interpreter_saves_and_restores_them():
     script = "import signal\nfor s in signal.valid_signals() - {9, 19, 32, 33}: signal.signal(s, signal.getsignal(s))"
     _, done = record(["python3", "-c", script], "--sample", text=True)
     assert done.returncode == 0 and "TypeError" not in done.stderr, done
+
+
+PREEMPTED = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+void preempted(void);
+__asm__(".text\n.globl preempted\n.type preempted, @function\npreempted: ret\n.size preempted, . - preempted\n");
+static volatile int calls;
+/* As Go preempts a goroutine: it is made to call a function. */
+static void handle(int number, siginfo_t *info, void *context) {
+  greg_t *g = ((ucontext_t *)context)->uc_mcontext.gregs;
+  (void)number, (void)info;
+  g[REG_RSP] -= sizeof(greg_t);
+  *(greg_t *)g[REG_RSP] = g[REG_RIP];
+  g[REG_RIP] = (greg_t)preempted;
+  calls++;
+}
+/* The program's signal waits first, then a tick of CPU time. */
+__attribute__((noinline)) static void turn(sigset_t *set) {
+  clock_t end = clock() + CLOCKS_PER_SEC / 40;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, set, NULL, 8);
+  raise(SIGURG);
+  while (clock() < end) {
+  }
+  syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, set, NULL, 8);
+}
+int main(void) {
+  struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_RESTART};
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGURG);
+  sigaction(SIGURG, &action, NULL);
+  for (int i = 0; i < 20; i++) turn(&set);
+  return calls != 20;
+}
+"""
+
+
+def a_handler_that_makes_a_call_takes_no_samples():
+    if platform.machine() != "x86_64":
+        skip("the handler is written for x86_64")
+    path, done = record([compile_c(PREEMPTED, "-g", "-O1", "-mno-red-zone")], "--sample")
+    assert done.returncode == 0, done
+    stacks = report(path, "sample")["sample"]["stacks"]
+    names = [[frame.get("function") for frame in stack["frames"]] for stack in stacks]
+    assert any("turn" in stack for stack in names), names
+    assert not any(stack[0] == "preempted" for stack in names), names
 
 
 run_cases(globals())

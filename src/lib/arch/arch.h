@@ -15,6 +15,8 @@
  *   arch_frame_t arch_context_frame(ucontext)         see below
  *   uint64_t arch_context_registers(ucontext, ...)    see below
  *   arch_access_t arch_context_access(ucontext)       see below; not on Apple's systems
+ *   void     arch_context_set_frame(ucontext, frame)  the same
+ *   arch_frame_t arch_frame_interrupted(entry, slot)  the same
  */
 #ifndef SONDE_ARCH_ARCH_H
 #define SONDE_ARCH_ARCH_H
@@ -63,6 +65,15 @@ static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *re
 #if !defined(__APPLE__)
 /* How the instruction that UCONTEXT interrupted accessed memory, if it faulted. */
 static inline arch_access_t arch_context_access(const void *ucontext);
+
+/* Sets the registers of FRAME in UCONTEXT. */
+static inline void arch_context_set_frame(void *ucontext, arch_frame_t frame);
+
+/* A signal handler may make the interrupted code call a function: it pushes a slot of
+ * ARCH_PUSHED_BYTES, as Go does (runtime/signal_*.go, pushCall). ENTRY is the frame at the first
+ * instruction of that function, SLOT the word at its stack pointer. Returns the frame that was
+ * interrupted. */
+static inline arch_frame_t arch_frame_interrupted(arch_frame_t entry, uint64_t slot);
 #endif
 
 #endif

@@ -101,6 +101,22 @@ static inline arch_frame_t arch_context_frame(const void *ucontext) {
   return (arch_frame_t){.pc = m->pc, .sp = m->sp, .fp = m->regs[29], .lr = m->regs[30]};
 }
 
+#define ARCH_PUSHED_BYTES 16
+
+static inline void arch_context_set_frame(void *ucontext, arch_frame_t frame) {
+  mcontext_t *m = &((ucontext_t *)ucontext)->uc_mcontext;
+  m->pc = frame.pc;
+  m->sp = frame.sp;
+  m->regs[29] = frame.fp;
+  m->regs[30] = frame.lr;
+}
+
+/* The slot keeps the link register, which has the return address. */
+static inline arch_frame_t arch_frame_interrupted(arch_frame_t entry, uint64_t slot) {
+  return (arch_frame_t){
+      .pc = entry.lr, .sp = entry.sp + ARCH_PUSHED_BYTES, .fp = entry.fp, .lr = slot};
+}
+
 static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
                                               uint64_t *known) {
   const mcontext_t *m = &((const ucontext_t *)ucontext)->uc_mcontext;

@@ -89,6 +89,19 @@ static inline arch_frame_t arch_context_frame(const void *ucontext) {
                         .lr = 0};
 }
 
+#define ARCH_PUSHED_BYTES 8
+
+static inline void arch_context_set_frame(void *ucontext, arch_frame_t frame) {
+  greg_t *g = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+  g[ARCH_GREG_RIP] = (greg_t)frame.pc;
+  g[ARCH_GREG_RSP] = (greg_t)frame.sp;
+  g[ARCH_GREG_RBP] = (greg_t)frame.fp;
+}
+
+static inline arch_frame_t arch_frame_interrupted(arch_frame_t entry, uint64_t slot) {
+  return (arch_frame_t){.pc = slot, .sp = entry.sp + ARCH_PUSHED_BYTES, .fp = entry.fp, .lr = 0};
+}
+
 static inline uint64_t arch_context_registers(const void *ucontext, uint64_t *registers,
                                               uint64_t *known) {
   /* rax rdx rcx rbx rsi rdi rbp rsp r8 … r15 */
