@@ -120,7 +120,7 @@ bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
   }
   if (!*slot) {
     if (!ARRAY_GROW(g->items, g->count, g->capacity)) return false;
-    g->items[g->count] = (aggregate_row_t){.key = key};
+    g->items[g->count] = (aggregate_row_t){.key = key, .totals.stack = s->stack};
     *slot = (uint32_t)++g->count;
   }
   aggregate_row_t *row = &g->items[*slot - 1];

@@ -45,7 +45,7 @@ void depths_of(const replay_t *replay, depths_t *out);
 /* The depth that SHARE (0 … 1) of the allocations do not exceed. */
 uint32_t depths_quantile(const depths_t *depths, double share);
 
-/* The totals of all stacks with one key. */
+/* The totals of all stacks with one key; their stack is the first one. */
 typedef struct aggregate_row {
   const char *key;
   stack_totals_t totals;

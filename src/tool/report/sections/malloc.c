@@ -23,6 +23,7 @@ typedef struct malloc_row {
   counts_t amount; /* by the report's measure */
   uint64_t error;  /* of its bytes, if blocks were sampled */
   const char *key;
+  const frame_name_t *function; /* with this key: one that owns a stack; NULL: none */
   uint64_t stacks;
   stack_totals_t totals;
 } malloc_row_t;
@@ -40,7 +41,8 @@ static const column_t row_columns[] = {
     {"error_bytes", "error", UNIT_ERROR, FIELD(malloc_row_t, error),
      BASE(malloc_row_t, amount.bytes)},
     {NULL, "blocks", UNIT_COUNT, FIELD(malloc_row_t, amount.count)},
-    {"function", "function", UNIT_NAME, FIELD(malloc_row_t, key)},
+    {"function", NULL, UNIT_NAME, FIELD(malloc_row_t, key)},
+    {NULL, "function", UNIT_FUNCTION, FIELD(malloc_row_t, function)},
     {"allocated", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.allocated)},
     {"peak", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.at_peak)},
     {"live", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.live)},
@@ -55,6 +57,7 @@ enum {
   COLUMN_ERROR,
   COLUMN_BLOCKS,
   COLUMN_KEY,
+  COLUMN_FUNCTION,
   COLUMN_LAST = COLUMNS - 2
 };
 
@@ -73,6 +76,7 @@ static void make_columns(const report_t *r, row_kind_t kind, column_t *out) {
     out[COLUMN_KEY].unit = UNIT_TEXT;
     out[COLUMN_KEY].heading = "library";
   }
+  if (kind != ROW_FUNCTION) out[COLUMN_FUNCTION].heading = NULL;
   if (kind == ROW_STACK) {
     out[COLUMN_KEY] = (column_t){"stack", "stack", UNIT_STACK, FIELD(malloc_row_t, totals.stack)};
     out[COLUMN_LAST] = (column_t){"frees", NULL, UNIT_COUNT, FIELD(malloc_row_t, totals.frees)};
@@ -104,7 +108,7 @@ static malloc_row_t row_of(const report_t *r, const stack_totals_t *totals, cons
                            uint64_t stacks) {
   counts_t amount = counts_of(totals, r->measure);
   uint64_t error = estimate_error(amount, r->replay->sample_bytes).bytes;
-  return (malloc_row_t){amount, error, key, stacks, *totals};
+  return (malloc_row_t){amount, error, key, NULL, stacks, *totals};
 }
 
 static const char *owner_of(const report_t *r, const stack_totals_t *s, row_kind_t kind) {
@@ -126,6 +130,7 @@ static bool make_groups(const report_t *r, row_kind_t kind, malloc_rows_t *out) 
   for (size_t i = 0; good && i < out->count; i++) {
     const aggregate_row_t *g = &groups.items[i];
     out->items[i] = row_of(r, &g->totals, g->key, g->stacks);
+    out->items[i].function = frame_names_owner(r->names, g->totals.stack);
   }
   aggregate_free(&groups);
   return good;
