@@ -93,13 +93,18 @@ def the_summary_fits_a_screen():
     assert "audit" not in lines[-1], lines[-1]  # was not recorded
 
 
-def a_summary_of_many_sections_fits_a_screen():
+def a_summary_of_many_sections_fits_a_screen(folder):
     """Its lists get shorter until it fits, and say the same as those of the sections."""
-    program = compile_c(write(THREADED, ".cpp"), "-O1", "-g", "-pthread", compiler="c++")
+    program = compile_c(write(THREADED, ".cpp"), "-O1", "-g", "-pthread", compiler="c++",
+                        out=str(folder / "a_program_with_a_long_name"))
     path, done = record([program], "--sample", "--wall", "--malloc=all", "--stall", "--audit")
     assert done.returncode == 0, done
     lines = sonde("report", path, env=SCREEN).splitlines()
     assert len(lines) <= 40 and max(map(len, lines)) <= 80, "\n".join(lines)
+    for words in ["cpu"], ["sample"], ["sample", "--tree"], ["wall"], ["wall", "--tree"], ["waits"], ["malloc"], ["audit"]:
+        wide = [line for line in sonde("report", path, *words, env=SCREEN).splitlines()
+                if len(line) > 80 and not line.startswith("  program ")]
+        assert not wide, (words, wide)
     longer = sonde("report", "--top", "20", path, env=SCREEN).splitlines()
     assert len(longer) > 40, "the test needs a recording with more"
     rows = [{" ".join(line.split()) for line in text if re.search(r"\d\.\d % .* [a-z]+\b", line)} for text in (lines, longer)]

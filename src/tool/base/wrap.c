@@ -12,7 +12,8 @@ static bool print_line(FILE *out, const char *text, size_t size, wrap_t *wrap) {
   for (size_t i = 0; i < size;) {
     size_t spaces = strspn(text + i, " "), bytes = strcspn(text + i + spaces, " \n");
     size_t width = spaces + wrap_columns(text + i + spaces, bytes);
-    if (i && wrap->columns && at + width > wrap->columns) {
+    bool may_end = wrap->lines == 1 && i + spaces + bytes < size; /* with " …" */
+    if (i && wrap->columns && at + width + (may_end ? 2 : 0) > wrap->columns) {
       if (--wrap->lines <= 0) {
         fputs(" …\n", out);
         return false;

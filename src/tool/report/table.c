@@ -219,22 +219,27 @@ static void print_row(const report_t *r, const table_t *t, const void *row, cons
 
 /* ---- the row of sums ---------------------------------------------------------------------- */
 
-static void print_sum(const report_t *r, const table_t *t, size_t most, const char *what,
-                      const uint64_t *sum, const int *widths, FILE *out) {
+/* Returns whether it says how many rows are not shown: a narrow last column has no room for that.
+ */
+static bool print_sum(const report_t *r, const table_t *t, size_t most, const char *what,
+                      const uint64_t *sum, const int *widths, int room, FILE *out) {
   char cell[CELL_BYTES];
+  bool told = t->count <= most;
   for (int k = 0; t->columns[k].unit; k++) {
     const column_t *c = &t->columns[k];
     if (!c->heading) continue;
     *cell = 0;
-    if (is_last(c) && t->count > most)
+    if (is_last(c) && t->count > most) {
       snprintf(cell, sizeof cell, "all %zu %s, %zu not shown", t->count, what, t->count - most);
-    else if (is_last(c))
+      told = !r->columns || width_of(cell) <= room;
+    }
+    if (is_last(c) && (t->count <= most || !told))
       snprintf(cell, sizeof cell, "all %zu %s", t->count, what);
-    else if (is_additive(c))
-      put_cell(r, t, c, sum, widths[k], cell);
+    if (!is_last(c) && is_additive(c)) put_cell(r, t, c, sum, widths[k], cell);
     print_cell(c, cell, widths[k], out);
   }
   fputc('\n', out);
+  return told;
 }
 
 void table_text(const report_t *r, const table_t *t, size_t most, const char *what, FILE *out) {
@@ -249,10 +254,8 @@ void table_text(const report_t *r, const table_t *t, size_t most, const char *wh
   fprintf(out, "%s\n", r->plain);
   for (size_t i = 0; i < t->count && i < most; i++)
     print_row(r, t, row_of(t, i), widths, room, out);
-  if (summed)
-    print_sum(r, t, most, what, sum, widths, out);
-  else if (t->count > most)
-    report_more(r, t->count - most, what, out);
+  bool told = summed ? print_sum(r, t, most, what, sum, widths, room, out) : t->count <= most;
+  if (!told) report_more(r, t->count - most, what, out);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------- */

@@ -16,11 +16,13 @@
 
 #include "base/array.h"
 #include "base/hash.h"
+#include "base/wrap.h"
 #include "report/json.h"
 #include "sonde/status.h"
 #include "symbol/short_name.h"
 
 enum { DEPTH_MAX = 4096, BRANCHES_MAX = 14, PREFIX_BYTES = 8 * BRANCHES_MAX };
+enum { NAME_LEAST = 20 }; /* columns of a name before its library is left out */
 #define LEAST_SHARE 0.01
 
 typedef struct node {
@@ -208,8 +210,10 @@ static void print_row(const printer_t *p, const node_t *n, const char *branch) {
   char amount[24], self[16] = "", name[REPORT_NAME_MAX];
   bool library = n->name->known && *n->name->library, down = r->tree == TREE_TOP_DOWN;
   const char *recursive = n->recursive ? " (recursive)" : "";
-  int used = (down ? 32 : 23) + 3 * p->branches + (*branch ? 3 : 0) + (int)strlen(recursive) +
-             (library ? 2 + (int)strlen(n->name->library) : 0);
+  int used = (down ? 32 : 23) + 3 * p->branches + (*branch ? 3 : 0) + (int)strlen(recursive);
+  int place = library ? 2 + (int)strlen(n->name->library) : 0;
+  if (r->columns && used + place + NAME_LEAST > (int)r->columns) library = false;
+  if (library) used += place;
   if (down) snprintf(self, sizeof self, "  %5.1f %%", share_of(p, n->self));
   fprintf(p->out, "  %5.1f %%%s  %10s  %s%s%s%s%s%s%s", share_of(p, n->weight), self,
           amount_of(n->weight, p->unit, amount), r->dim, p->prefix, branch, r->plain,
@@ -266,10 +270,12 @@ int tree_print(const report_t *r, tree_fill_fn *fill, const void *context, const
   tree_t *t = tree_make(r, fill, context, true);
   if (!t) return SONDE_ENOMEM;
   printer_t p = {.tree = t, .unit = unit, .out = out};
-  fprintf(out, "\n%s%s, %s%s: %s%s%s; below each function: its %s\n", r->bold, title,
-          r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up", r->plain,
-          amount_of(t->nodes[0].weight, unit, amount), unit && *unit ? " " : "", unit ? unit : "",
-          r->tree == TREE_TOP_DOWN ? "callees" : "callers");
+  fputc('\n', out);
+  wrap_format(out, (wrap_t){.indent = 2, .columns = r->columns},
+              "%s%s, %s%s: %s%s%s; below each function: its %s\n", r->bold, title,
+              r->tree == TREE_TOP_DOWN ? "top-down" : "bottom-up", r->plain,
+              amount_of(t->nodes[0].weight, unit, amount), unit && *unit ? " " : "",
+              unit ? unit : "", r->tree == TREE_TOP_DOWN ? "callees" : "callers");
   fprintf(out, "%s  %7s%s  %10s  function%s\n", r->dim, "total",
           r->tree == TREE_TOP_DOWN ? "     self" : "", unit && *unit ? unit : "bytes", r->plain);
   print_children(&p, 0);

@@ -2,6 +2,7 @@
  *
  * Section `leaks`: the blocks that nothing referenced when the program exited (record --leaks).
  */
+#include "base/wrap.h"
 #include "report/json.h"
 #include "report/leaks/leaks.h"
 
@@ -22,9 +23,10 @@ static int print_text(const report_t *r, void *state, FILE *out) {
   if (!r->brief || end->result != LEAKS_SEARCHED)
     return leaks_at_end_text(r, end, out);
   else
-    fprintf(out, "  leaked     %s in %s block%s%s\n", report_bytes((int64_t)l->total.bytes, a),
-            report_count(l->total.count, b), report_plural(l->total.count),
-            leaks_parts(l->lost, l->indirect, l->in_cycles, parts));
+    wrap_format(out, (wrap_t){.indent = 13, .columns = r->columns},
+                "  leaked     %s in %s block%s%s\n", report_bytes((int64_t)l->total.bytes, a),
+                report_count(l->total.count, b), report_plural(l->total.count),
+                leaks_parts(l->lost, l->indirect, l->in_cycles, parts));
   return 0;
 }
 

@@ -22,7 +22,7 @@ static const column_t thread_columns[] = {
     {NULL, "of a CPU", UNIT_SHARE, FIELD(cpu_sum_t, run_ns), BASE(cpu_sum_t, seen_ns)},
     {"sampled_ns", "sampled", UNIT_SHARE, FIELD(cpu_sum_t, sampled_ns), BASE(cpu_sum_t, run_ns)},
     {"unsampled_ns", NULL, UNIT_COUNT, FIELD(cpu_sum_t, unsampled_ns)},
-    {"waited_for_cpu_ns", "waiting for a CPU", UNIT_SECONDS, FIELD(cpu_sum_t, runq_ns)},
+    {"waited_for_cpu_ns", "CPU wait", UNIT_SECONDS, FIELD(cpu_sum_t, runq_ns)},
     {"wakeups", "wake-ups/s", UNIT_RATE, FIELD(cpu_sum_t, wakeups), BASE(cpu_sum_t, seen_ns)},
     {"seen_ns", NULL, UNIT_COUNT, FIELD(cpu_sum_t, seen_ns)},
     {"tid", "thread", UNIT_ID, FIELD(cpu_sum_t, tid)},

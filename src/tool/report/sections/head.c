@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "analysis/summary/summary.h"
+#include "base/wrap.h"
 #include "report/json.h"
 #include "report/report.h"
 #include "report/sections/seccomp.h"
@@ -72,14 +73,16 @@ static void print_missing(const reader_t *reader, FILE *out) {
 }
 
 /* After exec: which of the process's programs this is. */
-static void print_program(const reader_t *reader, FILE *out) {
+static void print_program(const report_t *r, FILE *out) {
+  const reader_t *reader = r->reader;
   uint32_t program = reader_program(reader), programs = reader_programs(reader);
+  char which[64] = "the last one";
   if (programs < 2) return;
-  fprintf(out, "  note       the process ran %" PRIu32 " programs (exec); this is ", programs);
-  if (program == programs)
-    fprintf(out, "the last one%s\n", is_summary(reader) ? "" : "; '--program 1' reports the first");
-  else
-    fprintf(out, "number %" PRIu32 "\n", program);
+  if (program != programs) snprintf(which, sizeof which, "number %" PRIu32, program);
+  wrap_format(out, (wrap_t){.indent = 13, .columns = r->columns},
+              "  note       the process ran %" PRIu32 " programs (exec); this is %s%s\n", programs,
+              which,
+              program != programs || is_summary(reader) ? "" : "; '--program 1' reports the first");
 }
 
 static void print_argument(const char *text, FILE *out) {
@@ -120,7 +123,7 @@ void report_head_text(const report_t *r, FILE *out) {
   fputc('\n', out);
   print_missing(r->reader, out);
   seccomp_text(r->reader, out);
-  print_program(r->reader, out);
+  print_program(r, out);
 }
 
 static json_object *missing_json(const reader_t *reader) {

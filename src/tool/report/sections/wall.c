@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/wrap.h"
 #include "report/functions.h"
 #include "report/futex_wait.h"
 #include "report/json.h"
@@ -178,11 +179,12 @@ static int print_text(const report_t *r, void *state, FILE *out) {
           seconds(sum.run_ns), seconds(sum.runq_ns), r->brief ? "one" : "a CPU",
           seconds(sum.blocked_ns));
   if (!r->brief || w->unread_samples * UNREAD_SHOWN > sum.samples) {
-    fprintf(out, "  samples    %s of blocked threads", report_count(sum.samples, a));
+    char unread[96] = "";
     if (w->unread_samples)
-      fprintf(out, "; the stacks of %s (%.2f s) could not be read",
-              report_count(w->unread_samples, b), seconds(w->unread_ns));
-    fputc('\n', out);
+      snprintf(unread, sizeof unread, "; the stacks of %s (%.2f s) could not be read",
+               report_count(w->unread_samples, b), seconds(w->unread_ns));
+    wrap_format(out, (wrap_t){.indent = 13, .columns = r->columns},
+                "  samples    %s of blocked threads%s\n", report_count(sum.samples, a), unread);
   }
   const completeness_t complete = completeness_of(r, w);
   report_completeness_text(r, &complete, "the time", out);
