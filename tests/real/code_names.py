@@ -8,7 +8,7 @@ import pathlib
 import re
 import subprocess
 
-from helpers import SONDE, compile_c, fresh, needs, needs_agent, record, report, run_cases, skip, sonde, write
+from helpers import SCALE, SONDE, compile_c, fresh, needs, needs_agent, record, report, run_cases, skip, sonde, write
 
 needs_agent()
 
@@ -78,7 +78,7 @@ def seconds_of(path):
 def run_maker(*words, milliseconds=700):
     path = fresh()
     done = subprocess.run([SONDE, "record", "--sample=500", "-o", path, "--", maker(), *words], check=True, text=True,
-                          capture_output=True, env=dict(os.environ, MILLISECONDS=str(milliseconds)))
+                          capture_output=True, env=dict(os.environ, MILLISECONDS=str(SCALE * milliseconds)))
     for name in ("perf-{}.map", "jit-{}.dump"):
         pathlib.Path("/tmp", name.format(report(path, "--json")["pid"])).unlink(missing_ok=True)
     return path, done
@@ -160,7 +160,7 @@ console.log(busy(600) > 0);
 
 def node():
     needs("node")
-    script = write(FIB, ".js")
+    script = write(FIB.replace("600", str(SCALE * 600)), ".js")
     hint = subprocess.run([SONDE, "record", "--sample", "-o", fresh(), "--", "node", script], check=True, text=True,
                           capture_output=True).stderr
     assert "node --perf-basic-prof" in hint and "--jit" in hint, hint

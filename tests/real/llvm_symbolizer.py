@@ -18,9 +18,9 @@ import re
 import shutil
 import subprocess
 
-from helpers import SANITIZED, SEED, SONDE, check, needs, output_of, run_cases, skip
+from helpers import SANITIZED, SCALE, SEED, SONDE, check, needs, output_of, run_cases, skip
 
-ADDRESSES = 1_000 if SANITIZED else 10_000
+ADDRESSES = 1_000 if SANITIZED else SCALE * 10_000
 BINARIES_MIN = 5
 EQUAL_MIN = 0.999
 

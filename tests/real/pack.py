@@ -8,22 +8,23 @@ import subprocess
 import sys
 import tempfile
 
-from helpers import SEED, SONDE, WORK, needs_agent, report, run_cases, second_reader, sonde, try_sonde
+from helpers import SCALE, SEED, SOAK, SONDE, WORK, needs_agent, report, run_cases, second_reader, sonde, try_sonde
 
 needs_agent()
 
-PYTHON = "x = [str(i) * 3 for i in range(5000)]; y = {a: [a] for a in x}; del x; print(len(y))"
+PYTHON = "x = [str(i) * 3 for i in range(%d)]; y = {a: [a] for a in x}; del x; print(len(y))" % (SCALE * 5000)
 THREADS = ("import threading\ndef f():\n  for i in range(60): sorted(str(x) for x in range(200))\n"
            "t = [threading.Thread(target=f) for _ in range(6)]\n"
            "[x.start() for x in t]; [x.join() for x in t]")
-PROGRAMS = {"perl": ["perl", "-e", 'my %h; $h{$_}=[$_,"x$_"] for 1..8000; delete $h{$_} for 1..2400'],
+PERL = f'my %h; $h{{$_}}=[$_,"x$_"] for 1..{SCALE * 8000}; delete $h{{$_}} for 1..{SCALE * 2400}'
+PROGRAMS = {"perl": ["perl", "-e", PERL],
             "python": [sys.executable, "-c", PYTHON], "threads": [sys.executable, "-c", THREADS]}
 VERBS = [("report", "--json"), ("report", "--by", "allocated", "--tree"),
          ("report", "--from", "0.05", "--by", "growth"),
          ("events", "--stacks"), ("export",)]
-# Of the large recordings, one verb each, always the same; SONDE_PACK=all: every verb (./run soak).
+# Of the large recordings, one verb each, always the same; in a soak every verb.
 VERBS_OF = {"perl": VERBS, "python": VERBS[:1], "threads": VERBS[:1]}
-if os.environ.get("SONDE_PACK") == "all":
+if SOAK:
     VERBS_OF = dict.fromkeys(PROGRAMS, VERBS)
 
 

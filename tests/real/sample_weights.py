@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from format.reader import checksum
-from helpers import WORK, compile_c, events, fresh, kill, needs_agent, record, report, run_cases, sonde, source_file
+from helpers import SCALE, WORK, compile_c, events, fresh, kill, needs_agent, record, report, run_cases, sonde, source_file
 
 needs_agent()
 PROGRAM = os.path.join(WORK, "phases")
@@ -68,12 +68,12 @@ def signals_held_back():
 
 
 def faster_than_the_kernel_looks():
-    _check(1000, 2, 0.5)
+    _check(1000, 2, SCALE * 0.5)
 
 
 def threads_crowded_on_one_cpu():
     with Crowd(3):
-        _check(250, 4, 0.3, preexec_fn=_on_one_cpu)
+        _check(250, 4, SCALE * 0.3, preexec_fn=_on_one_cpu)
 
 
 def threads_that_end_soon():

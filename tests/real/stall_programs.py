@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 
-from helpers import WORK, connect, Delays, free_port, fresh, needs, needs_agent, run_cases, skip
+from helpers import SCALE, WORK, connect, Delays, free_port, fresh, needs, needs_agent, run_cases, skip
 from shared.stalls import stalls, start
 
 THRESHOLD = 250
@@ -114,7 +114,7 @@ def with_node():
     fifo = os.path.join(WORK, "node.fifo")
     os.mkfifo(fifo)
     # A fixed amount of arithmetic: a loop that looks at a clock would be long on a busy machine only.
-    node("let x = 1; for (let i = 0; i < 4e8; i++) x = (x * 31 + i) | 0; if (x === 3) turns = x;",
+    node(f"let x = 1; for (let i = 0; i < {SCALE} * 4e8; i++) x = (x * 31 + i) | 0; if (x === 3) turns = x;",
          "node busy loop", ["cpu", "mixed"], ["node"])
     node("crypto.pbkdf2Sync('x', 'y', 900000, 64, 'sha512')", "node pbkdf2Sync", ["cpu"],
          ["PBKDF2", "PBKDF", "sha512", "SHA512", "libcrypto"])

@@ -18,7 +18,7 @@ import subprocess
 import threading
 
 from helpers import (
-    FIXTURES, SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, sonde, start_record, try_sonde, until, write)
+    FIXTURES, SOAK, SONDE, TIMEOUT_SECONDS, compile_c, fresh, needs, needs_agent, output_of, run_cases, skip, skip_part, sonde, start_record, try_sonde, until, write)
 from shared.calls import code_in_memory, no_call_missing, record_trace, switched, trace_of, trace_source
 
 needs_agent()
@@ -28,7 +28,7 @@ if platform.machine() != "x86_64":
 
 os.environ.update(PYTHONHASHSEED="0", PERL_HASH_SEED="0", PERL_PERTURB_KEYS="0")
 # Every call stops at a breakpoint, which takes longest.
-LINE_COUNT, ROWS, TURNS = (500, 150, 40) if os.environ.get("SOAK") else (150, 50, 12)
+LINE_COUNT, ROWS, TURNS = (500, 150, 40) if SOAK else (150, 50, 12)
 LINES = "".join(f"{n} {n * 7919 % 1000} text {n % 13}\n" for n in range(LINE_COUNT))
 SQL = (f"create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<{ROWS}) "
        "insert into t select x, x*x from c; select sum(a), max(b) from t; select count(*) from t where b%3=1;")
@@ -138,7 +138,7 @@ def compare(command, image):
         plain = subprocess.run(command, stdin=file, capture_output=True, timeout=60)
     env = dict(os.environ, LD_PRELOAD="libutil.so.1:libanl.so.1", ONE_MORE="1", AND_ANOTHER="2")
     # With a random seed (redis) two counts may be equal by chance.
-    environments = [None, env, *([None, env] if os.environ.get("SOAK") else ())]
+    environments = [None, env, *([None, env] if SOAK else ())]
     first, *others = (counted(command, path, lines, plain.returncode, e) for e in environments)
     pattern = (image or os.path.basename(path)) + "*!*"
     with open(lines) as file:
@@ -417,6 +417,6 @@ def _case(name):
     return case
 
 
-for _name in [*PROGRAMS, *(MORE if os.environ.get("SOAK") else ())]:
+for _name in [*PROGRAMS, *(MORE if SOAK else ())]:
     globals()[_name] = _case(_name)
 run_cases(globals())

@@ -13,6 +13,6 @@ python3 tests/real/record.py ordinary
 python3 tests/real/record.py a_long_life
 python3 tests/real/log.py it_begins_and_ends_while_threads_allocate
 SONDE_SHAPES=all python3 tests/real/trace.py the_call_graph
-SONDE_PACK=all python3 tests/real/pack.py all_verbs
+SOAK=1 python3 tests/real/pack.py all_verbs
 python3 tests/real/programs.py
 SONDE_PYTHONS=all SONDE_GIL_LOOKS=500 python3 tests/real/python_gil.py
