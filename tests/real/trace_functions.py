@@ -168,7 +168,8 @@ def compare(command, image):
     wrong = {label: (found[label], calls) for label, calls in sums.items() if found[label] != calls}
     assert not wrong, wrong
     refused = sum(int(n) for n in re.findall(rb"(\d+) functions? (?:is|are) not patched", done.stderr))
-    left = [hex(offset) for offset in absent if offset not in not_functions(path)]
+    # The start code of older C libraries is never traced.
+    left = [hex(offset) for offset in absent if offset not in not_functions(path) and not names[offset].startswith("__libc_csu_")]
     print(f"{os.path.basename(path)}: {sum(sums.values())} calls of {len(sums)} functions, of {len(first)} called; "
           f"{refused} functions were refused, {len(left)} of them were called:", *left)
     assert sums and len(left) <= refused, (absent, done.stderr)
