@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Inside the emulated machine: runs each test of the plan, one after the other, and prints a line
-for each, with the end of its output where it failed. The host reads these lines from the console."""
+for each, with its cases and the end of its output where it failed. The host reads these lines from the console."""
 import json
 import os
 import signal
@@ -40,7 +40,8 @@ def main():
             if line.startswith(("skip ", "skipped:")):
                 print(f"SKIP {test['name']} {line.strip()}")
         if verdict == "fail" or test.get("show"):
-            for line in output[-TAIL_BYTES:].splitlines():
+            short = [line[:300] for line in output.splitlines() if line.startswith(("ok ", "FAIL "))]
+            for line in [*short, *output[-TAIL_BYTES:].splitlines()]:
                 print(f"  | {line}")
         sys.stdout.flush()
     print("MACHINE done", flush=True)

@@ -113,13 +113,13 @@ def plan_of(build, only):
     return plan
 
 
-def copy(path, root):
-    """PATH of this machine, at the same place below ROOT."""
+def copy(path, root, left_out=()):
+    """PATH of this machine, at the same place below ROOT, without files with the names LEFT_OUT."""
     to = root / str(path).lstrip("/")
     to.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         shutil.copytree(path, to, symlinks=True, dirs_exist_ok=True,
-                        ignore=shutil.ignore_patterns("*.o"))
+                        ignore=shutil.ignore_patterns("*.o", *left_out))
     else:
         shutil.copy2(path, to)
 
@@ -128,8 +128,10 @@ def make_overlay(build, folder, plan):
     """What changes from run to run: the build, the tests, and the plan."""
     root, archive = folder / "overlay", folder / "overlay.cpio"
     shutil.rmtree(root, ignore_errors=True)
+    used = {pathlib.Path(word).name for test in plan for word in test["command"]}
+    unused = [file.name for file in (build / "tests").glob("*_test") if file.name not in used]
     for name in ("bin", "lib", "tests"):
-        copy(build / name, root)
+        copy(build / name, root, unused)  # a gigabyte, which the machine unpacks slowly
     for library in build.glob("lib*.so*"):
         copy(library, root)
     for name in ("tests", "src", "include", "examples", "docs"):

@@ -51,7 +51,7 @@ int main(void) {
   puts("ready");
   fflush(stdout);
   while (getchar() != EOF) {}
-  execlp("sleep", "sleep", "0.4", (char *)NULL);
+  execlp("sleep", "sleep", "1.5", (char *)NULL);
 }"""
 
 
@@ -321,7 +321,7 @@ def another_program_of_the_process_is_recorded_too():
 
 def _programs(path):
     """The executable and the first argument of each program of the recording."""
-    count = report(path)["programs"]
+    count = report(path).get("programs", 1)
     told = [report(path, "--program", number) for number in range(1, count + 1)]
     return [(each.get("exe"), (each.get("arguments") or [None])[0]) for each in told]
 
@@ -337,7 +337,7 @@ def a_short_program_is_known_after_one_that_is_costly_to_read():
         _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
         assert recorder.returncode == 0, said
     programs = _programs(path)
-    assert programs[0] == (program, program) and programs[1][1] == "sleep", programs
+    assert len(programs) == 2 and programs[0] == (program, program) and programs[1][1] == "sleep", programs
     assert os.path.basename(programs[1][0]) in ("sleep", "coreutils"), programs
 
 
@@ -424,7 +424,8 @@ def what_a_running_process_cannot_have_is_refused():
             assert done.returncode == 2 and "the program has no agent" in done.stderr, done
             assert "seconds" in sonde("ctl", running.pid, "mark", "here")
             recorder.send_signal(signal.SIGINT)
-        assert [e["name"] for e in events(path) if e["event"] == "marker"] == ["here"]
+        markers = [e["name"] for e in events(path) if e["event"] == "marker"]
+        assert markers == ["here"], markers
     done = try_sonde("record", "-p", running.pid)
     assert done.returncode == 2 and f"no process has the id {running.pid}" in done.stderr, done
     done = try_sonde("record", "--seconds", 1, "--", "true")

@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
     char byte;
     while (read(0, &byte, 1) > 0) {
     }
-    execlp("sleep", "sleep", "1", (char *)NULL);
+    execlp("sleep", "sleep", "3", (char *)NULL);
   }
   timerfd_settime(timer, 0, &twenty_ms, NULL);
   epoll_ctl(set, EPOLL_CTL_ADD, timer, &event);
