@@ -378,6 +378,52 @@ def a_program_that_is_being_executed_counts_once():
     assert 1 < len(programs) <= count + 1 and set(programs) == {(program, program)}, programs  # a slow machine misses some
 
 
+WORKS_AT_THE_END = """
+#include <stdio.h>
+#include <time.h>
+__attribute__((noinline)) static void works(double seconds) {
+  struct timespec t;
+  do {
+    for (volatile int i = 0; i < 100000; i++) {}
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  } while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < seconds);
+}
+int main(void) {
+  puts("ready");
+  fflush(stdout);
+  getchar();
+  works(0.3);
+  puts("worked");
+  fflush(stdout);
+  getchar();
+  works(0.8);
+  return 0;
+}"""
+
+
+def what_a_late_recorder_did_not_see_is_recorded():
+    """The kernel has samples and the CPU time of a thread that ended while the recorder got no CPU time. Its buffer
+    may be full; the samples in it count for the time of the others."""
+    with Running(compile_c(WORKS_AT_THE_END, "-O1", "-g", "-w"), stdin=subprocess.PIPE) as running:
+        assert running.process.stdout.readline() == "ready\n"
+        path, recorder = start_observing(running.pid, "--sample=100")
+        running.process.stdin.write("\n")
+        running.process.stdin.flush()
+        assert running.process.stdout.readline() == "worked\n"
+        until(lambda: report(path, "sample")["sample"]["samples"] > 5, "the recorder samples it")
+        recorder.send_signal(signal.SIGSTOP)
+        running.end_input()
+        running.process.wait(TIMEOUT_SECONDS)
+        recorder.send_signal(signal.SIGCONT)
+        _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
+        assert recorder.returncode == 0, said
+    told = report(path, "sample")["sample"]
+    works = sum(function["total"] for function in told["functions"] if function["function"] == "works")
+    print(works, told["cpu_time"])
+    assert 0.75e9 < told["cpu_time"]["cpu_ns"] < 0.9e9, told["cpu_time"]
+    assert works > 10 and works >= 0.9 * told["samples"], told
+
+
 def _sleeper(pid):
     """The child that sleeps for 30 s, once it is there."""
     commands = {child: pathlib.Path(f"/proc/{child}/cmdline").read_bytes() for child in children_of(pid)}

@@ -383,6 +383,7 @@ static void end_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   if (!t->entry) return;
   uint64_t noted = load_acquire(&t->entry->end_ns);
   if (t->run_ns < noted) t->run_ns = noted;
+  if (t->outside.on && !t->here && !noted) t->run_ns = outside_end_ns(&t->outside, t->run_ns);
   if (t->outside.on) read_outside(m, t);
   stop_outside(m, t);
   uint64_t run_ns = t->run_ns;

@@ -6,6 +6,7 @@
 
 #include "os/os.h"
 #include "recorder/monitor/signal_state.h"
+#include "recorder/process_facts.h"
 #include "target/state.h"
 
 #define DEPTH_MAX 512u
@@ -26,14 +27,32 @@ static target_t *with_trampolines(const thread_stacks_t *s) {
   return s->target;
 }
 
+static bool has_ended(pid_t pid) {
+  process_facts_t facts;
+  return !process_facts_read(pid, &facts) || facts.state == 'Z';
+}
+
+bool thread_stacks_renew(thread_stacks_t *s) {
+  problem_t problem;
+  target_t *target = target_open_process(s->pid, &problem);
+  s->opened_ns = os_monotonic_ns();
+  if (!target) {
+    if (!has_ended(s->pid)) thread_stacks_close(s); /* the right to read it is gone */
+    return false;
+  }
+  target->follows_async = s->recording->control->follows_async;
+  target_close(s->target);
+  s->target = target;
+  return true;
+}
+
 target_t *thread_stacks_target(thread_stacks_t *s) {
   uint64_t stale_ns = STALE_NS << load_relaxed(&s->recording->control->pace);
-  if (os_monotonic_ns() - s->opened_ns > stale_ns) thread_stacks_close(s);
+  if (s->target && os_monotonic_ns() - s->opened_ns > stale_ns) (void)thread_stacks_renew(s);
   return thread_stacks_threads(s);
 }
 
 target_t *thread_stacks_threads(thread_stacks_t *s) {
-  problem_t problem;
   uint32_t exec_index = recording_current_program(s->recording);
   if (exec_index != s->exec_index) thread_stacks_close(s);
   s->exec_index = exec_index;
@@ -41,13 +60,10 @@ target_t *thread_stacks_threads(thread_stacks_t *s) {
     target_forget_threads(s->target);
     return with_trampolines(s);
   }
-  s->opened_ns = os_monotonic_ns();
-  s->target = target_open_process(s->pid, &problem);
-  if (!s->target) {
+  if (!thread_stacks_renew(s)) {
     s->denied++;
     return NULL;
   }
-  s->target->follows_async = s->recording->control->follows_async;
   return with_trampolines(s);
 }
 

@@ -28,12 +28,14 @@ typedef struct thread_stacks {
 } thread_stacks_t;
 
 /* The program, for reading its threads; its list of images is at most two seconds old, or 2^pace
- * times as much (record/shm.h). NULL if its memory may not be read. thread_stacks_close discards
- * the list. */
+ * times as much (record/shm.h). NULL if its memory may not be read. */
 target_t *thread_stacks_target(thread_stacks_t *s);
 /* The same for what its threads wait for alone: its list of images may be of any age. */
 target_t *thread_stacks_threads(thread_stacks_t *s);
+/* Discards that list. */
 void thread_stacks_close(thread_stacks_t *s);
+/* Reads it again; keeps it if the program has ended. False if it could not be read. */
+bool thread_stacks_renew(thread_stacks_t *s);
 
 #define WAIT_PATH_MAX 192
 

@@ -45,10 +45,10 @@ static uint32_t stack_of(thread_stacks_t *s, const perf_tick_t *tick) {
   thread_t thread = {0};
   target_t *target = thread_stacks_target(s);
   if (target) stacks_of_copy(target, &copy, DEPTH_MAX, &thread);
-  if (target && thread.ending == ENDING_BROKEN && os_monotonic_ns() - s->opened_ns > DOUBT_NS) {
-    thread_stacks_close(s);
+  bool is_doubtful = thread.ending == ENDING_BROKEN && os_monotonic_ns() - s->opened_ns > DOUBT_NS;
+  if (target && is_doubtful && thread_stacks_renew(s)) {
     target = thread_stacks_target(s);
-    if (target) stacks_of_copy(target, &copy, DEPTH_MAX, &thread);
+    stacks_of_copy(target, &copy, DEPTH_MAX, &thread);
   }
   uint32_t stack = target ? monitor_writer_stack(s->writer, target, &thread) : 0;
   free(thread.frames);
@@ -77,4 +77,10 @@ uint64_t outside_read(outside_t *o, thread_stacks_t *stacks, uint64_t run_ns) {
   o->ratio = counted_ns > passed_ns ? (double)passed_ns / (double)counted_ns : 1;
   perf_ticks_read(&o->ticks, add_tick, &reading);
   return reading.any ? o->start_ns + (uint64_t)((double)o->sampled_ns * o->ratio) : 0;
+}
+
+uint64_t outside_end_ns(const outside_t *o, uint64_t run_ns) {
+  double ratio = o->ratio > 0 ? o->ratio : 1;
+  uint64_t end_ns = o->start_ns + (uint64_t)((double)perf_ticks_cpu_ns(&o->ticks) * ratio);
+  return end_ns > run_ns ? end_ns : run_ns;
 }

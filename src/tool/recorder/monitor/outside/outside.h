@@ -40,6 +40,10 @@ void outside_set_pause(outside_t *o, uint64_t pause_ns);
 /* Writes the samples since the last call. RUN_NS is the thread's CPU time now. Returns its CPU time
  * at its last sample; 0 if there was no new one. */
 uint64_t outside_read(outside_t *o, thread_stacks_t *stacks, uint64_t run_ns);
+
+/* The CPU time of a thread that has ended, whose own clock was RUN_NS when it was read last: the
+ * kernel keeps the samples and their clock. */
+uint64_t outside_end_ns(const outside_t *o, uint64_t run_ns);
 void outside_stop(outside_t *o);
 
 #endif
