@@ -249,7 +249,7 @@ def an_idle_program_is_not_read_again_and_again():
         assert recorder.returncode == 0, said
     assert rate < 6, f"{rate:.1f} reads a second for each thread"
     stacks = report(path, "wall")["wall"]["stacks"]
-    assert any(stack.get("syscall") == "pause" for stack in stacks), stacks
+    assert any("pause" in (stack.get("syscall"), stack.get("called")) for stack in stacks), stacks
 
 
 def the_recording_ends_by_a_signal_or_with_the_process():
@@ -307,7 +307,7 @@ def the_recording_is_named_after_the_program(folder):
 
 def another_program_of_the_process_is_recorded_too():
     with Running(PROGRAM, "exec", stdin=subprocess.PIPE) as running:
-        path, recorder = start_observing(running.pid)
+        path, recorder = start_observing(running.pid, "--budget=off")
         until(lambda: report(path).get("exe") == PROGRAM, "its program is known")
         running.end_input()
         _, said = recorder.communicate(timeout=TIMEOUT_SECONDS)
@@ -381,22 +381,21 @@ def a_program_that_is_being_executed_counts_once():
 WORKS_AT_THE_END = """
 #include <stdio.h>
 #include <time.h>
-__attribute__((noinline)) static void works(double seconds) {
+static double used(void) {
   struct timespec t;
-  do {
-    for (volatile int i = 0; i < 100000; i++) {}
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  } while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < seconds);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+__attribute__((noinline)) static void works(double seconds) {
+  for (double end = used() + seconds; used() < end;)
+    for (volatile int i = 0; i < 10000; i++) {}
 }
 int main(void) {
-  puts("ready");
-  fflush(stdout);
-  getchar();
-  works(0.3);
-  puts("worked");
-  fflush(stdout);
-  getchar();
-  works(0.8);
+  do {
+    puts("ready");
+    fflush(stdout);
+  } while (getchar() != EOF && (works(0.3), 1));
+  works(0.5);
   return 0;
 }"""
 
@@ -405,12 +404,17 @@ def what_a_late_recorder_did_not_see_is_recorded():
     """The kernel has samples and the CPU time of a thread that ended while the recorder got no CPU time. Its buffer
     may be full; the samples in it count for the time of the others."""
     with Running(compile_c(WORKS_AT_THE_END, "-O1", "-g", "-w"), stdin=subprocess.PIPE) as running:
-        assert running.process.stdout.readline() == "ready\n"
         path, recorder = start_observing(running.pid, "--sample=100")
-        running.process.stdin.write("\n")
-        running.process.stdin.flush()
-        assert running.process.stdout.readline() == "worked\n"
-        until(lambda: report(path, "sample")["sample"]["samples"] > 5, "the recorder samples it")
+
+        def is_sampled():
+            assert running.process.stdout.readline() == "ready\n"
+            running.process.stdin.write("\n")
+            running.process.stdin.flush()
+            return report(path, "sample")["sample"]["samples"]
+
+        until(is_sampled, "the recorder samples it")
+        assert running.process.stdout.readline() == "ready\n"
+        before = report(path, "sample")["sample"]["cpu_time"]["cpu_ns"]
         recorder.send_signal(signal.SIGSTOP)
         running.end_input()
         running.process.wait(TIMEOUT_SECONDS)
@@ -420,8 +424,8 @@ def what_a_late_recorder_did_not_see_is_recorded():
     told = report(path, "sample")["sample"]
     works = sum(function["total"] for function in told["functions"] if function["function"] == "works")
     print(works, told["cpu_time"])
-    assert 0.75e9 < told["cpu_time"]["cpu_ns"] < 0.9e9, told["cpu_time"]
-    assert works > 10 and works >= 0.9 * told["samples"], told
+    assert told["cpu_time"]["cpu_ns"] > before + 0.45e9, (before, told["cpu_time"])
+    assert works >= 0.9 * told["samples"], told
 
 
 def _sleeper(pid):
@@ -471,7 +475,7 @@ def what_a_running_process_cannot_have_is_refused():
             assert "seconds" in sonde("ctl", running.pid, "mark", "here")
             recorder.send_signal(signal.SIGINT)
         markers = [e["name"] for e in events(path) if e["event"] == "marker"]
-        assert markers == ["here"], markers
+        assert "here" in markers, markers  # another one if sonde exceeds its budget
     done = try_sonde("record", "-p", running.pid)
     assert done.returncode == 2 and f"no process has the id {running.pid}" in done.stderr, done
     done = try_sonde("record", "--seconds", 1, "--", "true")
