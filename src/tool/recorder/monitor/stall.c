@@ -25,7 +25,7 @@
 
 /* Between two scans while no iteration lasts, in ticks. An iteration that is seen this late is
  * still polled several times before its length reaches the threshold. */
-#define QUIET_TICKS 2u
+#define QUIET_TICKS 3u
 
 /* Scans in sequence that find no iteration, until the program is asked to announce the next one. An
  * announcement costs the program a system call, so those of a steady load are not asked for. */
