@@ -86,7 +86,7 @@ typedef struct children {
   uint64_t small_bytes;
 } children_t;
 
-static children_t children_of(tree_t *t, const node_t *n) {
+static children_t children_of(const tree_t *t, const node_t *n) {
   children_t c = {0};
   for (uint32_t i = n->child; i; i = t->nodes.items[i].next) {
     const node_t **large = is_large(t, i) ? ARRAY_ADD(c.large) : NULL;
@@ -113,7 +113,7 @@ static void put_name(const tree_t *t, uint32_t frame) {
 }
 
 /* The depth is at most DEPTH_MOST. */
-static void put_node(tree_t *t, const node_t *n, int depth) {
+static void put_node(const tree_t *t, const node_t *n, int depth) {
   children_t c = children_of(t, n);
   fprintf(t->out, "%*sn%zu: %" PRIu64 " ", depth, "", c.large.count + (c.small_count > 0),
           n->bytes);
@@ -129,13 +129,18 @@ static void put_node(tree_t *t, const node_t *n, int depth) {
   free(c.large.items);
 }
 
+static bool add_root(tree_t *t) {
+  node_t *root = ARRAY_ADD(t->nodes);
+  if (root) *root = (node_t){0};
+  return root != NULL;
+}
+
 bool massif_tree_write(page_names_t *names, const page_amounts_t *stacks, FILE *out) {
   tree_t t = {.names = names, .out = out};
-  node_t *root = ARRAY_ADD(t.nodes);
-  if (root) *root = (node_t){0};
-  for (size_t i = 0; root && i < stacks->count && !t.failed; i++)
+  bool good = add_root(&t);
+  for (size_t i = 0; good && i < stacks->count && !t.failed; i++)
     add_stack(&t, page_stack(names, stacks->items[i].stack), stacks->items[i].bytes);
-  bool good = root && !t.failed;
+  good = good && !t.failed;
   if (good) put_node(&t, &t.nodes.items[0], 0);
   free(t.nodes.items);
   hash_free(&t.index);
