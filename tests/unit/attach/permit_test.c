@@ -133,8 +133,8 @@ static void a_filter_that_permits(void **unused) {
   end_child(pid);
 }
 
-/* The other thread of a process of two. */
-static pid_t other_thread(pid_t pid) {
+/* The other thread of a process of two; 0: it does not run yet. */
+static pid_t find_other_thread(pid_t pid) {
   char path[64];
   pid_t found = 0;
   snprintf(path, sizeof path, "/proc/%d/task", pid);
@@ -143,6 +143,13 @@ static pid_t other_thread(pid_t pid) {
   for (const struct dirent *e; (e = readdir(folder));)
     if (atoi(e->d_name) > 0 && atoi(e->d_name) != pid) found = atoi(e->d_name);
   closedir(folder);
+  return found;
+}
+
+static pid_t other_thread(pid_t pid) {
+  pid_t found;
+  while (!(found = find_other_thread(pid)))
+    usleep(1000);
   return found;
 }
 
