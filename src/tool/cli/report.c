@@ -341,7 +341,8 @@ static bool ranks_something(const request_t *request) {
   else if (by && !by_time && all->any_named && !all->named[SECTIONS_malloc])
     (void)message_fail("--by %s ranks the section malloc: 'sonde report --by %s %s malloc'", by, by,
                        r->path);
-  else if (by && !by_time && !section_malloc.has_data(r, all->states[SECTIONS_malloc]))
+  else if (by && !by_time && !(all->replay.modes & RECORD_ANY_BLOCKS) &&
+           !section_malloc.has_data(r, all->states[SECTIONS_malloc]))
     (void)message_fail("--by %s ranks allocations, and '%s' has none; record each with 'sonde "
                        "record --malloc'",
                        by, r->path);
