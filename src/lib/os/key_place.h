@@ -16,8 +16,19 @@
 
 #include <stdint.h>
 
+#include "arch/arch.h"
+
 /* The distance from the thread pointer to the value of KEY, which is VALUE in the calling thread;
  * 0: unknown. */
 __attribute__((visibility("hidden"))) int64_t os_key_place(uint32_t key, uint64_t value);
+
+/* The address of the calling thread's value. PLACE is a result of os_key_place, not 0. */
+static inline uint64_t os_key_address(int64_t place) {
+#if defined(__APPLE__)
+  return (uint64_t)place; /* never called: os_key_place finds none */
+#else
+  return arch_thread_pointer() + (uint64_t)place;
+#endif
+}
 
 #endif

@@ -64,7 +64,7 @@ static NOINLINE uint64_t find_state(void) {
 static ALWAYS_INLINE READS_STACK uint64_t own_state(void) {
   int64_t place = load_acquire(&python.key_place);
   if (UNLIKELY(!place || load_relaxed(python.key) != python.key_word)) return find_state();
-  return python_word_at(arch_thread_pointer() + (uint64_t)place);
+  return python_word_at(os_key_address(place));
 }
 
 /* ---- the innermost call of the evaluator ------------------------------------------------------
