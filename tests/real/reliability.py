@@ -322,6 +322,7 @@ def _judge_recording(path, said):
 
 
 def _refused(status, said):
+    print(said.strip(), flush=True)
     assert status in (2, 125) and re.match(r"sonde[ a-z]*: .", said) and said.count("\n") <= 2, (status, said)
     return "refused"
 

@@ -23,9 +23,9 @@ typedef struct object_segment {
 } object_segment_t;
 
 typedef struct object {
-  uint8_t *image;  /* `size` bytes: the segments as in the file, then .bss; owned */
+  uint8_t *image;  /* `filled` bytes: the segments as in the file; owned */
   uint64_t size;   /* a multiple of the page size */
-  uint64_t filled; /* all bytes from here on are 0 */
+  uint64_t filled; /* a multiple of the page size; the bytes from here to `size` are 0: .bss */
   object_segment_t segments[OBJECT_SEGMENTS_MAX];
   size_t segment_count;          /* the last may make a part of an earlier one read-only */
   uint64_t init_start, init_end; /* the array of initializers, relative to the image */

@@ -51,11 +51,21 @@ static bool refuse(const reader_t *r, const char *why) {
   return false;
 }
 
+/* What libelf says, or that the file is not whole. */
+static bool refuse_file(const reader_t *r) {
+  const char *why = elf_errmsg(0);
+  return refuse(r, why ? why : "it is truncated or damaged");
+}
+
 static uint64_t page_down(const reader_t *r, uint64_t at) { return at & ~(r->page - 1); }
 static uint64_t page_up(const reader_t *r, uint64_t at) { return page_down(r, at + r->page - 1); }
 
 static bool is_inside(const object_t *object, uint64_t at, uint64_t size) {
   return at <= object->size && size <= object->size - at;
+}
+
+static bool is_filled(const object_t *object, uint64_t at, uint64_t size) {
+  return at <= object->filled && size <= object->filled - at;
 }
 
 /* ---- segments ----------------------------------------------------------------------------- */
@@ -77,40 +87,41 @@ static bool copy_segment(const reader_t *r, const GElf_Phdr *header) {
   object_t *o = r->object;
   size_t file_size;
   const char *file = elf_rawfile(r->elf, &file_size);
-  if (header->p_filesz > header->p_memsz || header->p_offset > file_size ||
-      header->p_filesz > file_size - header->p_offset ||
-      !is_inside(o, header->p_vaddr, header->p_memsz))
+  if (header->p_offset > file_size || header->p_filesz > file_size - header->p_offset ||
+      !is_filled(o, header->p_vaddr, header->p_filesz))
     return refuse(r, "it is truncated or damaged");
   if ((header->p_flags & PF_W) && (header->p_flags & PF_X))
     return refuse(r, "a segment is writable and executable");
   memcpy(o->image + header->p_vaddr, file + header->p_offset, header->p_filesz);
-  if (o->filled < header->p_vaddr + header->p_filesz)
-    o->filled = header->p_vaddr + header->p_filesz;
   return add_segment(r, page_down(r, header->p_vaddr),
                      page_up(r, header->p_vaddr + header->p_memsz), protection_of(header));
 }
 
-/* The size of the image: to the end of the last segment. */
-static bool find_size(const reader_t *r, size_t count) {
+/* The size of the object: to the end of the last segment. The size of its image: to the last byte
+ * that the file has, in whole pages. */
+static bool find_sizes(const reader_t *r, size_t count) {
   GElf_Phdr header;
   for (size_t i = 0; i < count; i++) {
-    if (!gelf_getphdr(r->elf, (int)i, &header)) return refuse(r, "it is truncated or damaged");
+    if (!gelf_getphdr(r->elf, (int)i, &header)) return refuse_file(r);
     if (header.p_type == PT_TLS) return refuse(r, "it has thread-local storage");
     if (header.p_type != PT_LOAD) continue;
     if (header.p_vaddr > IMAGE_BYTES_MAX || header.p_memsz > IMAGE_BYTES_MAX)
       return refuse(r, "it is too large");
+    if (header.p_filesz > header.p_memsz) return refuse(r, "it is truncated or damaged");
     uint64_t end = page_up(r, header.p_vaddr + header.p_memsz);
+    uint64_t filled = page_up(r, header.p_vaddr + header.p_filesz);
     if (r->object->size < end) r->object->size = end;
+    if (r->object->filled < filled) r->object->filled = filled;
   }
-  return r->object->size > 0 || refuse(r, "it has no segments");
+  return r->object->filled > 0 || refuse(r, "it has no segments");
 }
 
 static bool read_segments(const reader_t *r) {
   size_t count;
   GElf_Phdr header;
-  if (elf_getphdrnum(r->elf, &count) != 0) return refuse(r, "it is truncated or damaged");
-  if (!find_size(r, count)) return false;
-  r->object->image = calloc(1, r->object->size);
+  if (elf_getphdrnum(r->elf, &count) != 0) return refuse_file(r);
+  if (!find_sizes(r, count)) return false;
+  r->object->image = calloc(1, r->object->filled);
   if (!r->object->image) return refuse(r, "out of memory");
   for (size_t i = 0; i < count; i++)
     if (gelf_getphdr(r->elf, (int)i, &header) && header.p_type == PT_LOAD &&
@@ -165,7 +176,7 @@ static bool read_relocations(const reader_t *r, Elf_Data *data, Elf_Data *symbol
   GElf_Rela rela;
   uint64_t value;
   for (int i = 0; gelf_getrela(data, i, &rela); i++) {
-    if (!is_inside(o, rela.r_offset, 8) || !value_of(&rela, symbols, &value))
+    if (!is_filled(o, rela.r_offset, 8) || !value_of(&rela, symbols, &value))
       return refuse(r, "it has a relocation that only a loader can apply");
     if (value == UINT64_MAX) continue; /* a weak symbol that nobody defines: 0 */
     if (!ARRAY_RESERVE(o->relocations, o->relocation_count + 2, o->relocation_capacity))
@@ -212,10 +223,10 @@ static bool read_sections(const reader_t *r, unsigned type, Elf_Data **symbols) 
   Elf_Scn *section = NULL;
   GElf_Shdr header;
   while ((section = elf_nextscn(r->elf, section))) {
-    if (!gelf_getshdr(section, &header)) return refuse(r, "it is truncated or damaged");
+    if (!gelf_getshdr(section, &header)) return refuse_file(r);
     if (header.sh_type != type || !(header.sh_flags & SHF_ALLOC)) continue;
     Elf_Data *data = elf_getdata(section, NULL);
-    if (!data) return refuse(r, "it is truncated or damaged");
+    if (!data) return refuse_file(r);
     if (type == SHT_DYNSYM) *symbols = data;
     if (type == SHT_NOTE) read_notes(r, data, &header);
     if (type == SHT_DYNSYM && !read_symbols(r, data, &header)) return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recorder/monitor/monitor_thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -23,14 +24,14 @@ const char *monitor_thread_problem(void) { return load_relaxed(&failures) ? no_t
 
 /* Address space may be limited (ulimit -v): the usual stack has 8 MB, and glibc reserves 64 MB for
  * the allocations of each thread. */
-static bool create(monitor_thread_t *thread, void *(*run)(void *), void *monitor) {
+bool monitor_thread_create(pthread_t *id, void *(*run)(void *), void *argument) {
   pthread_attr_t attributes;
   if (pthread_attr_init(&attributes) != 0) return false;
 #if defined(__GLIBC__)
   (void)mallopt(M_ARENA_MAX, 1);
 #endif
   bool runs = pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0 &&
-              pthread_create(&thread->id, &attributes, run, monitor) == 0;
+              (errno = pthread_create(id, &attributes, run, argument)) == 0;
   pthread_attr_destroy(&attributes);
   return runs;
 }
@@ -39,7 +40,7 @@ bool monitor_thread_start(monitor_thread_t *thread, void *(*run)(void *), void *
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread->runs = create(thread, run, monitor);
+  thread->runs = monitor_thread_create(&thread->id, run, monitor);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!thread->runs && !add_relaxed(&failures, 1)) message_note("%s", no_thread);
   return thread->runs;

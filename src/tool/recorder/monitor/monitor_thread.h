@@ -19,6 +19,10 @@ typedef struct monitor_thread {
 /* Starts a thread that calls RUN with MONITOR. False: no thread could be made. Prints that once. */
 bool monitor_thread_start(monitor_thread_t *thread, void *(*run)(void *), void *monitor);
 
+/* Starts a thread of the recorder with a small stack, and leaves its signals as they are. False
+ * with errno: no thread could be made. */
+bool monitor_thread_create(pthread_t *id, void *(*run)(void *), void *argument);
+
 /* A line for recordings if a monitor of this process got no thread; else NULL. */
 const char *monitor_thread_problem(void);
 

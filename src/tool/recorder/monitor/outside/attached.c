@@ -15,8 +15,9 @@
 #include "attach/attach.h"
 #include "attach/copy.h"
 #include "base/message.h"
-#include "recorder/start/launch.h"
+#include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/outside/dormant.h"
+#include "recorder/start/launch.h"
 
 /* The agent needs a few milliseconds, but may wait for a thread that is in it. */
 #define START_LIMIT_MS 10000u
@@ -89,7 +90,7 @@ static bool run(control_t *control, work_t *w) {
     return false;
   }
   w->done = eventfd(0, EFD_CLOEXEC);
-  if (w->done < 0 || pthread_create(&thread, NULL, work, w) != 0) {
+  if (w->done < 0 || !monitor_thread_create(&thread, work, w)) {
     problem_set(w->problem, "cannot start a thread: %s", strerror(errno));
     if (w->done >= 0) close(w->done);
     return false;
