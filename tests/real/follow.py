@@ -4,6 +4,7 @@
 notice nothing; without it they are left alone."""
 import glob
 import os
+import pathlib
 import subprocess
 import time
 
@@ -118,6 +119,27 @@ def of_a_killed_recorder_parent_and_child_are_whole(folder):
     for told in recordings.values():
         assert told["finished"] and {key for key, value in told["missing"].items() if value} == {"recorder"}, told
         assert told["malloc"]["allocated"]["blocks"] > 0, told
+
+
+def a_place_that_a_killed_recorder_did_not_fill_is_no_damage(folder):
+    """It reserves the place of a chunk, and then writes: a kill in between leaves zeros."""
+    path, recorder = start_record(["/bin/sh", "-c", "cat; :"], "--malloc", path=str(folder / "run.sonde"), stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE)
+    recorder.stdin.write(b"ready\n")
+    recorder.stdin.flush()
+    recorder.stdout.readline()
+    recorder.kill()
+    recorder.wait()
+    recorder.stdin.close()
+    assert recorder.stdout.read() == b""
+    whole, _ = record(["true"], "--malloc")
+    for source, filling, skipped in (path, b"\0", 0), (path, b"x", 112), (whole, b"\0", 112):
+        content = pathlib.Path(source).read_bytes()
+        chunks = content.index(b"CHNK")
+        changed = folder / "changed.sonde"
+        changed.write_bytes(content[:chunks] + filling * 112 + content[chunks:])
+        missing = report(changed)["missing"]
+        assert missing["skipped_bytes"] == skipped and not missing["chunks"], (source, filling, missing)
 
 
 def a_daemon_is_recorded_to_its_end():

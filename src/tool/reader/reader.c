@@ -172,8 +172,9 @@ static uint64_t next_chunk(const reader_t *r, uint64_t from) {
   return r->size;
 }
 
-/* Only zeros from FROM to TO: the reserved place of a chunk whose write failed on a full disk. Its
- * events follow later, from the shared buffers, or are counted as lost. */
+/* Only zeros from FROM to TO: the reserved place of a chunk that was not written, as the disk was
+ * full or the recorder was killed. Its events follow later, from the shared buffers, or are counted
+ * as lost. */
 static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
   uint8_t block[1 << 12];
   while (from < to) {
@@ -186,11 +187,12 @@ static bool is_hole(const reader_t *r, uint64_t from, uint64_t to) {
   return true;
 }
 
-/* Whether writes failed. Each one left zeros in its place. */
-static bool had_write_errors(const reader_t *r) {
-  return r->header.gaps || (r->header.stop_reason != RECORD_STOP_NONE &&
-                            r->header.stop_reason != RECORD_STOP_REQUESTED &&
-                            r->header.stop_reason != RECORD_STOP_RECORDER);
+/* Whether a writer was stopped, by an error or as it was killed. Each one left zeros in its place.
+ */
+static bool may_have_holes(const reader_t *r) {
+  return r->header.gaps || r->header.state == RECORD_OPEN ||
+         (r->header.stop_reason != RECORD_STOP_NONE &&
+          r->header.stop_reason != RECORD_STOP_REQUESTED);
 }
 
 /* No chunk begins between FROM and TO. In a ring, such a gap is normal between the newest chunk and
@@ -198,7 +200,7 @@ static bool had_write_errors(const reader_t *r) {
 static void note_skipped(reader_t *r, uint64_t from, uint64_t to) {
   uint64_t start = r->header.ring_start, end = start + r->header.ring_bytes;
   if (from >= start && from < end) from = to < end ? to : end;
-  if (from == to || (had_write_errors(r) && is_hole(r, from, to))) return;
+  if (from == to || (may_have_holes(r) && is_hole(r, from, to))) return;
   if (!r->damage.skipped_bytes) r->damage.first_skipped_at = from;
   r->damage.skipped_bytes += to - from;
 }
