@@ -42,6 +42,13 @@ static inline bool is_thread_sanitized(void) {
 #endif
 }
 
+/* How often a test repeats what it tries COUNT times in other builds. ThreadSanitizer and the
+ * emulator make everything many times slower: a tenth of the repetitions is enough for what they
+ * add. */
+static inline int repeats(int count) {
+  return is_thread_sanitized() || is_emulated() ? count / 10 : count;
+}
+
 /* For main(): true, said aloud, where the whole program cannot run under ThreadSanitizer. */
 static inline bool skips_under_tsan(void) {
   if (is_thread_sanitized())

@@ -166,7 +166,7 @@ static void threads_run_through_the_change(void **state) {
   __atomic_store_n(&done, 0, __ATOMIC_RELAXED);
   for (int i = 0; i < THREADS; i++)
     assert_int_equal(pthread_create(&threads[i], NULL, run, &wrong), 0);
-  for (int i = 0; i < 300 || i % 2 || !__atomic_load_n(&begun, __ATOMIC_RELAXED); i++) {
+  for (int i = 0; i < repeats(300) || i % 2 || !__atomic_load_n(&begun, __ATOMIC_RELAXED); i++) {
     switch_all(i % 2 == 0);
     usleep((useconds_t)(i % 7 * 300));
   }
@@ -199,7 +199,7 @@ static void the_last_request_counts(void **state) {
   int crossed = 0;
   if (!os_sync_code()) SKIP_BECAUSE("this kernel has no membarrier(2) for code");
   int rounds = 0;
-  for (; rounds < 200 || crossed <= 10; rounds++) {
+  for (; rounds < repeats(200) || crossed <= 10; rounds++) {
     pthread_t thread;
     int left = 0;
     assert_int_equal(pthread_create(&thread, NULL, switches_on, &left), 0);

@@ -219,7 +219,7 @@ static void predictions_are_verified(void **state) {
   (void)state;
   random_state = seed_given();
   disturb = false;
-  run_programs(400000);
+  run_programs(repeats(400000));
   printf("  %ld captures, %ld predicted; %ld longjmps, %ld fibers\n", captures, predicted, jumps,
          fibers);
   assert_true(jumps > 10 && fibers > 10);
@@ -231,7 +231,7 @@ static void wrong_predictions_are_detected(void **state) {
   random_state = seed_given();
   disturb = true;
   shuffles = 0;
-  run_programs(400000);
+  run_programs(repeats(400000));
   disturb = false;
   printf("  %ld captures, %ld predicted after %ld shuffles\n", captures, predicted, shuffles);
   if (PREDICTOR_ENABLED) assert_true(shuffles > 1000 && predicted > 1000 && predicted < captures);
@@ -266,7 +266,7 @@ static void damage_is_noticed(void **state) {
   (void)state;
   random_state = seed_given();
   shadow_start(&own);
-  for (int i = 0; i < 20; i++)
+  for (int i = 0; i < repeats(20); i++)
     damaged_predictions(random_route());
   shadow = NULL;
 }

@@ -18,6 +18,8 @@
 
 #include <cmocka.h>
 
+#include "skip.h"
+
 #define THREADS 64
 
 #define STACK_BYTES 262144
@@ -76,7 +78,7 @@ static uint32_t used_entries(void) {
 
 static void ended_threads_leave_their_entries(void **state) {
   (void)state;
-  for (int i = 0; i < 100; i++)
+  for (int i = 0; i < repeats(100); i++)
     run_threads();
   assert_in_range(used_entries(), THREADS, THREADS + 1); /* and perhaps this thread */
 }
@@ -182,7 +184,7 @@ static void signals_may_interrupt_a_claim(void **state) {
   sigaddset(&signals, SIGUSR1);
   pthread_sigmask(SIG_BLOCK, &signals, NULL); /* threads inherit it */
   sigaction(SIGUSR1, &action, &before);
-  for (int i = 0; i < 2000; i++) {
+  for (int i = 0; i < repeats(2000); i++) {
     pthread_t thread;
     bool claimed = false;
     handled = 0;

@@ -3,7 +3,6 @@
  * The writer against the reader: what a child process recorded before it ended or was killed, on
  * any number of threads, is what the reader gives, event for event.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -233,7 +232,7 @@ static void everything_comes_back(void **unused) {
   run_t r;
   memset(truth, 0, sizeof *truth);
   truth->seed = seed_of_run();
-  truth->events = EVENTS_MAX;
+  truth->events = (uint32_t)repeats(EVENTS_MAX);
   truth->unaligned = true;
   start(&r, 0, child);
   assert_int_equal(finish(&r), 0);
@@ -392,7 +391,7 @@ static void zeros_are_damage_unless_room_was_wanted(void **unused) {
   (void)unused;
   run_t r;
   chunk_header_t h;
-  truth->events = EVENTS_MAX;
+  truth->events = (uint32_t)repeats(EVENTS_MAX);
   start(&r, 0, child);
   assert_int_equal(finish(&r), 0);
   assert_int_equal(skipped_when(r.path, RECORD_STOP_REQUESTED), 0);
@@ -414,6 +413,7 @@ static void a_limit_keeps_the_newest(void **unused) {
   run_t r;
   uint32_t seen[THREADS] = {0}, counts[THREADS];
   (void)unused;
+  truth->events = EVENTS_MAX;
   start(&r, LIMIT, child);
   assert_int_equal(finish(&r), 0);
   reader_t *reader = open_recording(r.path);
@@ -555,9 +555,9 @@ static void damaged_files_are_read_as_far_as_they_go(void **unused) {
   assert_int_equal(fread(data, 1, size, f), size);
   fclose(f);
   unlink(r.path);
-  for (int i = 0; i < 300; i++)
+  for (int i = 0; i < repeats(300); i++)
     read_anyway(data, next_random(&state) % (size + 1));
-  for (int i = 0; i < 1000; i++) {
+  for (int i = 0; i < repeats(1000); i++) {
     memcpy(copy, data, size);
     for (uint64_t n = next_random(&state) % 20; n-- > 0;)
       copy[next_random(&state) % size] ^= (uint8_t)(1u << next_random(&state) % 8);

@@ -25,6 +25,7 @@
 #include "record/event.h"
 #include "record/writer.h"
 #include "recorder/recording_file.h"
+#include "skip.h"
 
 enum { THREADS = 3, EVENTS = 60000, PARTS = 30, REALLOC_EVERY = 7, ADDRESS = 0x10000 };
 
@@ -153,7 +154,7 @@ static void a_kill_changes_nothing(void **unused) {
   const char *given = getenv("SONDE_SEED");
   unsigned seed = given ? (unsigned)strtoul(given, NULL, 0) : (unsigned)getpid();
   print_message("SONDE_SEED=%u\n", seed);
-  for (int round = 0; round < 20; round++) {
+  for (int round = 0; round < repeats(20); round++) {
     run_t r;
     start(&r, 0);
     for (int parts = rand_r(&seed) % PARTS; parts > 0; parts--)

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "skip.h"
 #include "os/os.h"
 #include "sensor/leaks/reachability.h"
 
@@ -135,7 +136,7 @@ static void random_graphs(void **unused) {
   const char *given = getenv("SONDE_SEED");
   state = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
   print_message("SONDE_SEED=%llu\n", (unsigned long long)state);
-  for (int round = 0; round < 30; round++) {
+  for (int round = 0; round < repeats(30); round++) {
     uint32_t n = lay_out(blocks);
     reachability_t g;
     memset(reached, 0, sizeof reached);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "skip.h"
 #include "sensor/malloc/sampled.h"
 
 static void the_logarithm_is_close(void **unused) {
@@ -47,7 +48,10 @@ static void a_table_finds_what_was_added(void **unused) {
   assert_true(sampled_forget(0x2000));
 }
 
-enum { THREADS = 4, EACH = 500000 };
+enum { THREADS = 4 };
+
+/* The addresses of a thread. */
+static uint64_t each(void) { return (uint64_t)repeats(500000); }
 
 /* Blocks of 48 bytes, in a heap per thread. */
 static uint64_t nth(uint64_t thread, uint64_t i) {
@@ -56,8 +60,8 @@ static uint64_t nth(uint64_t thread, uint64_t i) {
 
 /* Adds all addresses; every second one is also removed and added again three times. */
 static void *fill(void *thread) {
-  uint64_t t = (uint64_t)(uintptr_t)thread, wrong = 0;
-  for (uint64_t i = 0; i < EACH; i++) {
+  uint64_t t = (uint64_t)(uintptr_t)thread, count = each(), wrong = 0;
+  for (uint64_t i = 0; i < count; i++) {
     sampled_restore(nth(t, i));
     for (int k = 0; i % 2 && k < 3; k++) {
       wrong += !sampled_forget(nth(t, i));
@@ -80,14 +84,14 @@ static void a_full_table_grows(void **unused) {
   }
   uint64_t missing = 0, twice = 0, strange = 0;
   for (uint64_t t = 0; t < THREADS; t++)
-    for (uint64_t i = 0; i < EACH; i++) {
+    for (uint64_t i = 0; i < each(); i++) {
       strange += sampled_forget(nth(t, i) + 16);
       missing += !sampled_forget(nth(t, i));
       twice += sampled_forget(nth(t, i));
     }
-  print_message("%d addresses: %llu missing, %llu twice, %llu that were never there\n",
-                THREADS * EACH, (unsigned long long)missing, (unsigned long long)twice,
-                (unsigned long long)strange);
+  print_message("%llu addresses: %llu missing, %llu twice, %llu that were never there\n",
+                (unsigned long long)(THREADS * each()), (unsigned long long)missing,
+                (unsigned long long)twice, (unsigned long long)strange);
   assert_int_equal(missing + twice + strange, 0);
 }
 
