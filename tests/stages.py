@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build-test" / "results"
 JOBS = str(os.cpu_count() or 2)
 TEST_JOBS = str(int(JOBS) + 1)  # many tests wait
+WAITING_JOBS = str(int(JOBS) + 2)  # where most of them wait
 SAY_SECONDS = 30
 FUZZ_SECONDS = 3
 UNSTEADY_MAX = 3  # of a stage
@@ -143,9 +144,9 @@ class Stage:
 class Ctest(Stage):
     """A preset whose tests ctest runs."""
 
-    def __init__(self, name, preset, *options, label=None, needs=()):
+    def __init__(self, name, preset, *options, label=None, jobs=TEST_JOBS, needs=()):
         super().__init__(name)
-        self.preset, self.options, self.label, self.needs = preset, options, label, needs
+        self.preset, self.options, self.label, self.jobs, self.needs = preset, options, label, jobs, needs
 
     def prepare(self):
         for what, is_there in self.needs:
@@ -173,7 +174,7 @@ class Ctest(Stage):
 
         # The limit on output is lifted so that every skipped case can be counted. tests/tally.py shows what a
         # failed test printed.
-        run(log, "ctest", "--preset", self.preset, "--parallel", TEST_JOBS, "--output-junit", junit,
+        run(log, "ctest", "--preset", self.preset, "--parallel", self.jobs, "--output-junit", junit,
             *FULL_OUTPUT, progress=progress)
         self.repeat(failed_in(junit))
         self.add(junit)
@@ -271,7 +272,7 @@ def libraries(pattern):
 
 
 STAGES = (
-    Ctest("gcc", "test", warnings_are_errors("gcc")),
+    Ctest("gcc", "test", warnings_are_errors("gcc"), jobs=WAITING_JOBS),
     Ctest("gcc, ASan and UBSan", "asan", "-DSONDE_QUICK=ON"),
     Ctest("gcc, TSan", "tsan", "-DSONDE_QUICK=ON", label="tsan"),
     Ctest("aarch64 under qemu-user", "aarch64", needs=(
