@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Output files: devices are written through and never replaced, symbolic links are followed, regular files
 are replaced at once, default names never replace anything, and record replaces recordings only."""
+import fcntl
 import os
+import shutil
 import stat
 import subprocess
 
@@ -78,6 +80,28 @@ def pipes_are_written_to(folder):
     with subprocess.Popen(["cat", pipe], stdout=subprocess.DEVNULL) as reader:
         refused("record", "-o", pipe, "--", "true", why="a recording needs a file")
         reader.kill()  # who opens the pipe later than sonde looks at it waits for a writer
+
+
+def a_pipe_without_a_reader_ends_the_verb():
+    """The reader of a pipe ends before all is written: so does sonde, which must not be a reader of it, too."""
+    with subprocess.Popen([SONDE, "view", SOURCE, "-o", "/dev/stdout"], stdout=subprocess.PIPE) as writer:
+        fcntl.fcntl(writer.stdout, 1031, 4096)  # F_SETPIPE_SZ: the page is larger
+        writer.stdout.read(1)
+        writer.stdout.close()
+        assert writer.wait(60) != 0
+
+
+def the_recording_is_not_replaced(folder):
+    copy, link = folder / "copy.sonde", folder / "link"
+    shutil.copy(SOURCE, copy)
+    link.symlink_to(copy)
+    for verb in "view", "export":
+        for name in copy, link:
+            run = try_sonde(verb, copy, "-o", name)
+            if "without the page" not in run.stderr:
+                assert run.returncode == 2 and "is the recording" in run.stderr, run
+    with open(copy, "rb") as kept, open(SOURCE, "rb") as source:
+        assert kept.read() == source.read()
 
 
 def the_old_file_stays_until_the_new_one_is_complete(folder):

@@ -87,9 +87,11 @@ static bool create_part(output_t *out, const struct stat *old) {
   return fchmod(out->fd, old->st_mode & 0777) == 0;
 }
 
-static bool open_in_place(output_t *out) {
+/* A writer that could also read a pipe would wait for itself when the reader ends. */
+static bool open_in_place(output_t *out, const struct stat *old) {
   const int flags = O_TRUNC | O_CLOEXEC | O_NOCTTY;
-  out->fd = open(out->target, O_RDWR | flags);
+  errno = 0;
+  if (!S_ISFIFO(old->st_mode)) out->fd = open(out->target, O_RDWR | flags);
   if (out->fd < 0 && errno != EISDIR) out->fd = open(out->target, O_WRONLY | flags);
   return out->fd >= 0;
 }
@@ -114,7 +116,7 @@ bool output_open(output_t *out, const char *path, bool is_default, mode_t mode) 
   else if (S_ISREG(old.st_mode) && !is_below_proc(out->target))
     good = create_part(out, &old);
   else
-    good = open_in_place(out);
+    good = open_in_place(out, &old);
   if (good) return true;
   (void)fail(path);
   output_discard(out);

@@ -264,6 +264,7 @@ static int export_audited(const request_t *request) {
 }
 
 static int export_recording(const request_t *request) {
+  if (recording_is_output(request->path, request->output)) return CLI_FAILED;
   reader_t *reader = recording_open_program(request->path, request->program);
   if (!reader) return CLI_FAILED;
   if (request->audit && reader_header(reader)->mode & RECORD_AUDIT) {

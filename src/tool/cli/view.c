@@ -179,6 +179,8 @@ int verb_view(int argc, char **argv) {
     return message_fail("the name of the page is too long");
   request.paths[0] = parser.rest[parser.rest_count - 1];
   request.paths[1] = parser.rest_count == 2 ? parser.rest[0] : NULL;
+  for (int i = 0; i < 2 && request.paths[i]; i++)
+    if (recording_is_output(request.paths[i], request.output)) return CLI_FAILED;
   int status = request.viewer ? view_with(&request) : view(&request);
   naming_free(&request.naming);
   return status;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/common/recording.h"
 
+#include <sys/stat.h>
+
 #include "analysis/summary/summary.h"
 #include "cli/cli.h"
 
@@ -14,6 +16,14 @@ reader_t *recording_open_program(const char *path, uint32_t program) {
   if (reader_recorder_loss(reader))
     message_note("'%s' is incomplete: its recorder was killed before the program ended", path);
   return reader;
+}
+
+bool recording_is_output(const char *path, const char *output) {
+  struct stat recording, file;
+  if (!output || stat(path, &recording) < 0 || stat(output, &file) < 0) return false;
+  if (recording.st_dev != file.st_dev || recording.st_ino != file.st_ino) return false;
+  message_fail("'%s' is the recording, which -o would replace; name another file", output);
+  return true;
 }
 
 reader_t *recording_open(const char *path) { return recording_open_program(path, 0); }

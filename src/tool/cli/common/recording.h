@@ -29,6 +29,9 @@ reader_t *recording_open_events(const char *path, uint32_t program);
  * that some are missing. READER may be NULL. */
 void recording_close(reader_t *reader, const char *path);
 
+/* Whether OUTPUT, which may be NULL, would replace the recording PATH; then prints an error. */
+bool recording_is_output(const char *path, const char *output);
+
 /* Opens REPORT's path into its reader and sets its styles for stdout. */
 bool recording_open_report(report_t *report);
 
