@@ -178,6 +178,11 @@ def refusals():
     os.makedirs(os.path.join(folder, "heaptrack_gui"))  # a folder is no program
     run = try_sonde("view", "--with", "heaptrack", recorded(), env={**os.environ, "PATH": folder})
     check(run.returncode == 2 and "heaptrack-gui" in run.stderr and "not installed" in run.stderr, run)
+    stand_in = os.path.join(folder, "kcachegrind")
+    os.symlink("/bin/true", stand_in)
+    blind = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")}
+    run = try_sonde("view", "--with", "kcachegrind", recorded(), env={**blind, "PATH": folder})
+    check(run.returncode == 2 and "needs a display" in run.stderr and run.stderr.count("\n") == 1, run)
 
 
 run_cases([firefox_file, pages_load, heaptrack, kcachegrind, refusals])

@@ -7,14 +7,14 @@
 
 #ifdef __APPLE__
 #define OPENER "open"
-static bool has_display(void) { return true; }
+bool browser_has_display(void) { return true; }
 #else
 #define OPENER "xdg-open"
 static bool is_set(const char *variable) {
   const char *value = getenv(variable);
   return value && *value;
 }
-static bool has_display(void) { return is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"); }
+bool browser_has_display(void) { return is_set("DISPLAY") || is_set("WAYLAND_DISPLAY"); }
 #endif
 
 /* Writes PATH to OUT as one word of the shell. False: it does not fit in SIZE bytes. */
@@ -36,7 +36,7 @@ static bool quote(char *out, size_t size, const char *path) {
 
 bool browser_open(const char *path) {
   char command[16384], word[16000];
-  if (!has_display() || !quote(word, sizeof word, path)) return false;
+  if (!browser_has_display() || !quote(word, sizeof word, path)) return false;
   snprintf(command, sizeof command,
            "command -v " OPENER " >/dev/null && { " OPENER " %s >/dev/null 2>&1 & }", word);
   fflush(stdout);

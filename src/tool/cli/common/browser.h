@@ -11,4 +11,7 @@
  * False: there is no display or no opener. */
 bool browser_open(const char *path);
 
+/* Whether programs can show windows here. */
+bool browser_has_display(void);
+
 #endif

@@ -44,8 +44,17 @@ static const char *program_of(const viewer_t *v) {
   return NULL;
 }
 
+/* The programs are made with Qt, which can do without a display (QT_QPA_PLATFORM=offscreen). */
+static bool can_show(void) { return browser_has_display() || getenv("QT_QPA_PLATFORM"); }
+
 static bool is_ready(const viewer_t *v) {
-  if (v->origin || program_of(v)) return true;
+  if (v->origin || (program_of(v) && can_show())) return true;
+  if (program_of(v)) {
+    message_fail("%s needs a display, and there is none (DISPLAY); write the file with 'sonde "
+                 "export --as %s'",
+                 program_of(v), v->format);
+    return false;
+  }
   message_fail("%s is not installed; install the package %s, or write the file with 'sonde export "
                "--as %s'",
                v->programs[0], v->package, v->format);
