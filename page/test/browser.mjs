@@ -8,6 +8,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { chromium } from "playwright-core";
+import { compareSelections } from "./selections.mjs";
 
 let report;
 const axeSource = readFileSync(
@@ -168,6 +169,21 @@ const checks = {
       to - from >= report.seconds * 0.08 - report.bin / 1e9 - 1e-9,
       `Shift and Left select ${from} to ${to}`,
     );
+  },
+
+  /** REPORT is a list of ranges, each with its report. */
+  async selections(page) {
+    await compareSelections(page, report, {
+      check,
+      equal,
+      fieldOf,
+      namedFigures,
+      number,
+      press,
+      rows,
+      select,
+      tab,
+    });
   },
 
   /** Traced calls: the report's list of slowest calls has all of them. */

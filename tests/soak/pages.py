@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """The pages of programs that nobody here wrote: each program of tests/soak/matrix/ is recorded with all sensors, and
 each of its processes becomes a page. Headless Chromium (page/test/browser.mjs) opens the page, visits every form of
-every view, and compares figures with the report. The console of the browser must stay empty. A third of the pages are
-those of a recording that was cut, a third of one with overwritten bytes. The page of every recording is compared with
-that of the one before, too.
+every view, and compares figures with the report, of the whole and of RANGES random ranges. The console of the browser
+must stay empty. A third of the pages are those of a recording that was cut, a third of one with overwritten bytes. The
+page of every recording is compared with that of the one before, too.
 
 usage: pages.py [--no-install] [--most N] [PROGRAM…]
 
@@ -20,16 +20,18 @@ import sys
 import tempfile
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]), str(pathlib.Path(__file__).resolve().parent / "matrix"),
-                str(pathlib.Path(__file__).resolve().parent)]
+                str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / "real")]
 
 from helpers import BUILD, SEED, SONDE, SOURCE, sonde, try_sonde  # noqa: E402  (the path is set above)
 from program_list import PROGRAMS  # noqa: E402
 from programs import Program, Run  # noqa: E402
+from shared.selections import selections  # noqa: E402
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SENSORS = ["--follow", "--sample=299", "--wall", "--stall=50", "--malloc=all", "--audit", "--cpu"]
 RESULTS = pathlib.Path(BUILD) / "results" / "pages.md"
 LIMIT_SECONDS = 600
+RANGES = 5
 rng = random.Random(SEED)
 
 
@@ -75,9 +77,19 @@ def page_faults(browser, recording, folder, checks, old=None):
     return browser.failures(page, told, *checks), page.stat().st_size
 
 
+def range_faults(browser, recording, folder):
+    """What differs between the report and the page that page_faults left, in random ranges; and how many were compared."""
+    page, told = folder / "page.html", folder / "ranges.json"
+    ranges = selections(recording, page, rng, RANGES)
+    told.write_text(json.dumps(ranges))
+    return browser.failures(page, told, "selections"), len(ranges)
+
+
 def visit(browser, name, recording, folder, last):
     """The row of one recording."""
     faults, size = page_faults(browser, recording, folder, ["figures", "forms"])
+    different, ranges = range_faults(browser, recording, folder) if size else ([], 0)
+    faults += different
     how = rng.choice(["cut", "spoiled", None])
     if how:
         copy = damaged(recording, how)
@@ -86,7 +98,7 @@ def visit(browser, name, recording, folder, last):
     if last:
         faults += [f"changes: {fault}" for fault in page_faults(browser, recording, folder, ["opens", "forms"], last)[0]]
     return {"program": name, "recording_mb": f"{recording.stat().st_size / 1e6:.1f}", "page_kb": f"{size / 1e3:.0f}",
-            "damage": how or "", "faults": "; ".join(faults)[:600]}
+            "ranges": str(ranges), "damage": how or "", "faults": "; ".join(faults)[:600]}
 
 
 def write_rows(rows):
@@ -133,6 +145,7 @@ def main(words):
     browser.close()
     bad = [row for row in rows if row["faults"]]
     print(f"{len(rows)} pages of {len({row['program'] for row in rows})} programs, {len(bad)} with a fault; "
+          f"{sum(int(row['ranges']) for row in rows)} ranges compared; "
           f"{len(absent)} programs did not run: {' '.join(absent)}; {RESULTS}")
     return 1 if bad or not rows else 0
 
