@@ -25,7 +25,7 @@ interface Raw {
     "from" | "length" | "thread" | "run_ns" | "queued_ns",
     number[]
   >;
-  places: Record<"stack" | "call" | "what" | "futex" | "owner" | "mutex", number[]>;
+  places: Record<"stack" | "call" | "kind" | "what" | "futex" | "owner" | "mutex", number[]>;
   blocks: { unit_ns: number } & Record<
     "from" | "length" | "thread" | "stack" | "temporary" | "blocks_256" | "bytes",
     number[]

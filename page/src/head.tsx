@@ -5,12 +5,13 @@ import { Section } from "./data";
 
 export function Head({ report, facts }: { report: Section; facts: string }) {
   const findings: Section[] = report.why?.findings ?? [];
-  const exe: string = report.exe ?? "";
+  const program: string = report.arguments?.[0] || (report.exe ?? "");
   const missing = /^ {2}(missing|damaged) /m.test(facts);
   return (
     <header>
       <h1>
-        {exe.slice(exe.lastIndexOf("/") + 1) || "recording"} <span class="brand">sonde</span>
+        {program.slice(program.lastIndexOf("/") + 1) || "recording"}{" "}
+        <span class="brand">sonde</span>
       </h1>
       {findings.length > 0 ? (
         <ol class="why" aria-label="What sonde why says">

@@ -4,7 +4,7 @@
 // of the time it ran, waited for a CPU, waited for a lock, or was blocked for another reason.
 import { Data, Thread } from "./data";
 import { duration } from "./format";
-import { WaitSum } from "./model";
+import { WaitSum, WaitTarget, waitTarget, waitTargetAt } from "./model";
 
 export const STATES = ["running", "queued", "lock", "blocked"] as const;
 export type State = (typeof STATES)[number];
@@ -144,13 +144,7 @@ export function stateAt(data: Data, tid: number, ns: number): { text: string; st
     if (waits.thread[i] !== tid || ns < data.waits.from[i] || ns >= data.waits.to[i]) continue;
     const p = waits.place[i];
     const fn = data.owner(places.stack[p]);
-    const text = waitText(data, {
-      call: data.text(places.call[p]),
-      what: data.text(places.what[p]),
-      futex: data.text(places.futex[p]),
-      owner: places.owner[p],
-      mutex: places.mutex[p] === 1,
-    });
+    const text = waitText(data, { ...waitTargetAt(data, p), owner: places.owner[p] });
     return { text: fn ? `${text}, in ${fn.short}` : text, stack: places.stack[p] };
   }
   return { text: `not sampled${queuedAround(data, tid, ns)}`, stack: 0 };
@@ -168,15 +162,13 @@ function queuedAround(data: Data, tid: number, ns: number): string {
 }
 
 /** "waits for the lock queue+0x28, held by worker 42". */
-export function waitText(
-  data: Data,
-  w: Pick<WaitSum, "call" | "what" | "futex" | "owner" | "mutex">,
-): string {
+export function waitText(data: Data, w: WaitTarget & Pick<WaitSum, "owner">): string {
   if (w.mutex) {
     const held = w.owner ? `, held by ${data.threadName(w.owner)}` : "";
     return `waits for the lock ${w.futex}${held}`;
   }
   if (w.what) return `blocked in ${w.call} of ${w.what}`;
+  if (w.kind) return `waits for ${waitTarget(w)}`;
   if (w.futex) return `blocked in ${w.call} at ${w.futex}`;
   return w.call ? `blocked in ${w.call}` : "blocked";
 }

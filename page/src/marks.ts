@@ -14,14 +14,16 @@ export interface Mark {
 
 export function marksOf(data: Data): Mark[] {
   const result: Mark[] = [];
-  for (const s of data.report.stalls?.stalls ?? [])
+  for (const s of data.report.stalls?.stalls ?? []) {
+    const delays = s.total_ns > 1.1 * s.length_ns ? `, ${duration(s.total_ns)} with delays` : "";
     result.push({
       ns: s.began_ns,
       to: s.began_ns + s.total_ns,
       tid: s.tid,
       kind: "stall",
-      text: `stall of ${duration(s.length_ns)}: ${data.short(s.hot_path?.function ?? s.cause)}`,
+      text: `stall of ${duration(s.length_ns)}${delays}: ${data.short(s.hot_path?.function ?? s.cause)}`,
     });
+  }
   const { marks, calls } = data.raw;
   for (let i = 0; i < marks.ns.length; i++)
     result.push({

@@ -324,7 +324,8 @@ export function byOwner(data: Data, amounts: Amounts): OwnerSum[] {
 
 export interface WaitSum {
   tid: number;
-  call: string;
+  call: string; // what the program called
+  kind: string; // "a condition variable"; "": unknown, or no futex
   what: string;
   futex: string;
   owner: number; // tid; 0: unknown
@@ -333,6 +334,27 @@ export interface WaitSum {
   samples: number;
   stack: number; // where the thread waited longest
   stackNs: number;
+}
+
+export type WaitTarget = Pick<WaitSum, "call" | "kind" | "what" | "futex" | "mutex">;
+
+/** What a thread waits for, in the words of the report: "a condition variable (queue+0x28)". An address that has no name
+ * tells nobody anything where the kind is known. */
+export function waitTarget(w: WaitTarget): string {
+  if (w.mutex) return `lock ${w.futex}`;
+  if (w.what || !w.kind) return w.what || w.futex;
+  return w.futex.startsWith("0x") || !w.futex ? w.kind : `${w.kind} (${w.futex})`;
+}
+
+export function waitTargetAt(data: Data, place: number): WaitTarget {
+  const { call, kind, what, futex, mutex } = data.raw.places;
+  return {
+    call: data.text(call[place]),
+    kind: data.text(kind[place]),
+    what: data.text(what[place]),
+    futex: data.text(futex[place]),
+    mutex: mutex[place] === 1,
+  };
 }
 
 /** How much blocked time a nanosecond between samples of a thread stands for: the kernel counts the
@@ -375,18 +397,17 @@ export function waitWeights(data: Data, filter: Filter): Weights {
 export function waitSums(data: Data, filter: Filter): WaitSum[] {
   const { places, waits } = data.raw;
   const sums = new Map<string, WaitSum & { stacks: Weights }>();
+  const targets: WaitTarget[] = [];
   eachWait(data, filter, (i, p, ns, part) => {
     const tid = waits.thread[i];
-    const key = [tid, places.call[p], places.what[p], places.futex[p], places.owner[p]].join();
+    const target = (targets[p] ??= waitTargetAt(data, p));
+    const key = [tid, target.call, waitTarget(target), places.owner[p]].join("\n");
     let sum = sums.get(key);
     if (!sum) {
       sum = {
         tid,
-        call: data.text(places.call[p]),
-        what: data.text(places.what[p]),
-        futex: data.text(places.futex[p]),
+        ...target,
         owner: places.owner[p],
-        mutex: places.mutex[p] === 1,
         ns: 0,
         samples: 0,
         stack: 0,

@@ -60,22 +60,30 @@ export function Stack({ data, stack }: { data: Data; stack: number }) {
     <ol class="stack">
       {rows.map((r, i) => (
         <li key={i} class={r.fn.own ? "own" : ""}>
-          <code>{r.fn.name}</code> <span class="dim">{place(r.file, r.line, r.fn.library)}</span>
+          <code title={r.fn.name}>{r.fn.short}</code>{" "}
+          <span class="dim">{place(r.file, r.line, r.fn.library)}</span>
         </li>
       ))}
     </ol>
   );
 }
 
+interface FramesProps {
+  frames: Section[] | undefined;
+  data?: Data; // knows the short names
+}
+
 /** The frames of a part of the report. */
-export function Frames({ frames }: { frames: Section[] | undefined }) {
+export function Frames({ frames, data }: FramesProps) {
   if (!frames?.length) return <p class="dim">The stack could not be read.</p>;
   return (
     <ol class="stack">
       {frames.map((f, i) => (
         <li key={i}>
-          <code>
-            {f.function ?? `${f.module ?? ""}${f.offset ? `+${f.offset}` : (f.pc ?? "")}`}
+          <code title={f.function}>
+            {f.function
+              ? (data?.short(f.function) ?? f.function)
+              : `${f.module ?? ""}${f.offset ? `+${f.offset}` : (f.pc ?? "")}`}
           </code>{" "}
           <span class="dim">{place(f.file ?? "", f.line ?? 0, f.module ?? "")}</span>
         </li>

@@ -156,9 +156,11 @@ export function Timeline(props: Props) {
       const text = `peak ${bytes(malloc.peak.bytes)}`;
       const wide = g.measureText(text).width;
       const left = labelLeft(x, wide, gutter + 3, width - 3);
-      const middle = Math.max(7, y - 3);
-      g.fillStyle = color("back");
-      g.fillRect(left - 3, middle - 7, wide + 6, 14);
+      const middle = Math.max(7, y - 9); /* above the curve, which it would hide */
+      g.strokeStyle = color("back");
+      g.lineWidth = 4;
+      g.strokeText(text, left, middle);
+      g.lineWidth = 1;
       g.fillStyle = color("text");
       g.fillText(text, left, middle);
     };
@@ -198,8 +200,15 @@ export function Timeline(props: Props) {
         g.fillStyle = g.strokeStyle = color(m.kind);
         if (m.kind === "stall") {
           if (row < 0) continue;
-          const low = Math.max(x, gutter);
-          g.fillRect(low, y - 2, Math.max(2, xOf(m.to) - low), 3);
+          const queued = lanes.get(m.tid)?.queued;
+          const low = Math.max(Math.floor(x), gutter);
+          const high = Math.min(width, Math.max(low + 2, Math.ceil(xOf(m.to))));
+          for (let at = low; at < high; at++) {
+            /* The time in which the machine was busy with other work is pale: it is not part of a stall's length. */
+            g.globalAlpha = Math.max(0.35, 1 - (queued?.[at - gutter] ?? 0));
+            g.fillRect(at, y - 2, 1, 3);
+          }
+          g.globalAlpha = 1;
         } else if (m.kind === "call") {
           if (row < 0) continue;
           g.beginPath();

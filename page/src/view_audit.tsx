@@ -36,7 +36,7 @@ export function AuditView(props: ViewProps & { filter: Filter }) {
         rows={rows}
         sort={0}
         name={(f) => `${f.function} of ${f.owner}`}
-        detail={(f) => <Frames frames={f.frames} />}
+        detail={(f) => <Frames data={data} frames={f.frames} />}
         columns={[
           { title: "owner", cell: (f) => f.owner, value: (f) => f.owner ?? "" },
           { title: "level", cell: (f) => f.level, value: (f) => f.level ?? "" },
@@ -44,8 +44,8 @@ export function AuditView(props: ViewProps & { filter: Filter }) {
           {
             title: "call",
             cell: (f) => (
-              <code class="name">
-                {f.function}({f.arguments})
+              <code class="name" title={f.function}>
+                {data.short(f.function ?? "")}({f.arguments})
               </code>
             ),
             value: (f) => f.function ?? "",
@@ -63,7 +63,9 @@ export function AuditView(props: ViewProps & { filter: Filter }) {
             cell: (f) => `${seconds(f.first_ns)} s`,
             value: (f) => f.first_ns,
           },
-          { title: "allowed", cell: (f) => f.allowed ?? f.too_early ?? "" },
+          ...(rows.some((f) => f.allowed ?? f.too_early)
+            ? [{ title: "allowed", cell: (f: Section) => f.allowed ?? f.too_early ?? "" }]
+            : []),
         ]}
       />
     </>

@@ -114,7 +114,7 @@ function Detail(props: ViewProps & { filter: Filter; stall: Section }) {
           label={`Time of stall ${stall.number} by call`}
         />
       ) : (
-        <Frames frames={stall.frames} />
+        <Frames data={data} frames={stall.frames} />
       )}
     </>
   );

@@ -3,7 +3,7 @@
 // Waits: which thread waited for which lock, file or call, and who held the lock.
 import { useMemo, useState } from "preact/hooks";
 import { count, duration, percent } from "./format";
-import { Filter, matches, waitSums, waitWeights, WaitSum } from "./model";
+import { Filter, matches, waitSums, waitTarget, waitWeights, WaitSum } from "./model";
 import { Choice, FunctionName, Stack, ViewProps } from "./names";
 import { Table } from "./table";
 import { FORMS, TreeForm, TreeView } from "./tree_view";
@@ -17,14 +17,13 @@ export function WaitsView(props: ViewProps & { filter: Filter }) {
   const weights = useMemo(() => waitWeights(data, filter), [data, filter]);
   const whole = sums.reduce((sum, w) => sum + w.ns, 0);
   const locks = sums.reduce((sum, w) => sum + (w.mutex ? w.ns : 0), 0);
-  const target = (w: WaitSum) => (w.mutex ? `lock ${w.futex}` : w.what || w.futex || "");
   const shown = (w: WaitSum) => {
     const owner = data.owner(w.stack);
     if (ownOnly && !owner?.own) return false;
     return (
       !pattern ||
       pattern.test(w.call) ||
-      pattern.test(target(w)) ||
+      pattern.test(waitTarget(w)) ||
       (owner !== undefined && matches(owner, pattern))
     );
   };
@@ -41,7 +40,7 @@ export function WaitsView(props: ViewProps & { filter: Filter }) {
           <span id="wait-time" data-ns={Math.round(whole)}>
             {duration(whole)}
           </span>{" "}
-          blocked, {duration(locks)} of it for locks
+          blocked{locks > 0 ? `, ${duration(locks)} of it for locks` : ""}
         </p>
       </div>
       {form === "table" ? (
@@ -67,8 +66,8 @@ export function WaitsView(props: ViewProps & { filter: Filter }) {
             },
             {
               title: "waits for",
-              cell: (w) => <span class="name">{target(w)}</span>,
-              value: target,
+              cell: (w) => <span class="name">{waitTarget(w)}</span>,
+              value: waitTarget,
             },
             {
               title: "held by",

@@ -70,6 +70,7 @@ function recording(): Data {
     places: {
       stack: [4, 2],
       call: [8, 8],
+      kind: [0, 0],
       what: [0, 0],
       futex: [9, 9],
       owner: [0, 8],

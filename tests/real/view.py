@@ -3,13 +3,12 @@
 """sonde view: the page of real recordings, driven in headless Chromium (page/test/browser.mjs). Its figures are
 those of `sonde report --json`."""
 import atexit
-import base64
 import functools
-import gzip
 import json
 import os
 import pathlib
 import pty
+import random
 import re
 import resource
 import shutil
@@ -17,8 +16,9 @@ import signal
 import stat
 import subprocess
 
-from helpers import (SANITIZED, SONDE, WORK, check, children_of, compile_c, free_port, fresh, needs, needs_agent, record,
+from helpers import (SANITIZED, SEED, SONDE, WORK, check, children_of, compile_c, free_port, fresh, needs, needs_agent, record,
                      run_cases, skip, sonde, start_record, try_sonde, until, until_asleep)
+from shared.selections import bin_of, data_of, selections
 from shared.timeline import PROGRAM
 
 needs_agent()
@@ -59,12 +59,6 @@ def drive(page, told, *checks):
         check(False, failure)
 
 
-def data_of(page):
-    """The data of a page, as src/tool/report/exports/page/data.c writes them."""
-    packed = re.search(r'id="data"[^>]*>([^<]*)<', pathlib.Path(page).read_text())[1]
-    return json.loads(gzip.decompress(base64.b64decode(packed)))
-
-
 @functools.cache
 def recorded():
     path = fresh()
@@ -78,6 +72,14 @@ def figures():
 
 def use():
     drive(*page_of(recorded()), "ranges", "search", "keyboard", "peak", "moment")
+
+
+def random_ranges():
+    """The figures of a range are those of the report for it. tests/soak/pages.py has more, of many programs."""
+    page, told = page_of(recorded())
+    ranges = selections(recorded(), page, random.Random(SEED), 2)
+    pathlib.Path(told).write_text(json.dumps(ranges))
+    drive(page, told, "selections")
 
 
 def bins():
@@ -102,7 +104,7 @@ def bins():
         }""", "-O1")], "--sample=999", "--malloc=all", path=path)
     sonde("view", path, "-o", page)
     data = data_of(page)
-    bin_ns = max(data[name]["unit_ns"] for name in ("samples", "blocks"))
+    bin_ns = bin_of(data)
     check(bin_ns > data["samples"]["unit_ns"] and bin_ns % 1024000 == 0, f"the bins have {bin_ns} ns")
     duration = data["report"]["duration_ns"]
     asked = [duration * part / 1e9 for part in (0.31, 0.77)]
@@ -334,6 +336,41 @@ def names():
     drive(page, told, "names")
 
 
+def words():
+    """The page says what the program called, and is named as the program was: not the system call, nor the file behind
+    a link. Names in the stacks of crashes have their short form."""
+    path, source, program = fresh(), fresh(".cc"), fresh(".program")
+    pathlib.Path(source).write_text("""
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <string>
+        #include <unistd.h>
+        #include <vector>
+        template <class T> __attribute__((noinline)) void finish(const T &) { abort(); }
+        void *sleeper(void *) { usleep(400000); return 0; }
+        int main() {
+          pthread_t thread;
+          pthread_create(&thread, 0, sleeper, 0);
+          pthread_join(thread, 0);
+          finish(std::vector<std::string>());
+        }""")
+    subprocess.run(["g++", "-g", "-O1", "-pthread", source, "-o", program], check=True)
+    link = os.path.join(WORK, "called-so")
+    os.symlink(program, link)
+    record([link], "--wall", path=path)
+    page, told = page_of(path)
+    data = data_of(page)
+    places, strings = data["places"], [text if isinstance(text, str) else text[0] for text in data["strings"]]
+    column = {name: places[name] if isinstance(places[name], list) else [places[name]] * len(places["stack"])
+              for name in ("call", "kind")}
+    found = {(strings[call], strings[kind]) for call, kind in zip(column["call"], column["kind"])}
+    check(("pthread_join", "the end of a thread") in found and not any(call == "futex" for call, _ in found), found)
+    short = {text[1] for text in data["strings"] if isinstance(text, list)}
+    check("finish<std::vector<…>>" in short, short)
+    check("<title>called-so – sonde</title>" in pathlib.Path(page).read_text(), "the title")
+    drive(page, told, "figures", "forms")
+
+
 def relative_source(source):
     """A file with a relative name, of a build with a relative compilation folder, is found from the working folder."""
     path, page, program = fresh(), fresh(".html"), fresh(".program")
@@ -408,5 +445,5 @@ def built():
 
 
 built()
-run_cases([figures, use, bins, progress, limits_of_memory, looks, is_text, hostile_names, damaged, summary, redis, sensors, nested_calls, sources, names, changes, of_an_answer, refusals,
-           without_display])
+run_cases([figures, use, random_ranges, bins, progress, limits_of_memory, looks, is_text, hostile_names, damaged, summary,
+           redis, sensors, nested_calls, sources, names, words, changes, of_an_answer, refusals, without_display])

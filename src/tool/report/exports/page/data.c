@@ -9,6 +9,7 @@
 
 #include "base/terminal.h"
 #include "report/exports/page/sources.h"
+#include "report/futex_wait.h"
 #include "report/json.h"
 #include "report/sections/trace_view.h"
 
@@ -178,8 +179,18 @@ static int64_t place_stack(writer_t *w, const void *events, size_t i) {
   return page_stack(&w->names, place_at(events, i)->stack);
 }
 
+/* What the program called, as in the report. */
 static int64_t place_call(writer_t *w, const void *events, size_t i) {
-  return page_text(&w->names, place_at(events, i)->call);
+  const page_place_t *p = place_at(events, i);
+  return page_text(&w->names, *p->call ? wait_called(w->source->report, p->stack, p->call) : "");
+}
+
+/* "a condition variable"; "": unknown, or no futex. */
+static int64_t place_kind(writer_t *w, const void *events, size_t i) {
+  const page_place_t *p = place_at(events, i);
+  const futex_wait_t *wait =
+      p->address && p->stack ? futex_wait_of_stack(w->source->report, p->stack) : NULL;
+  return page_text(&w->names, wait ? wait->kind : "");
 }
 
 static int64_t place_what(writer_t *w, const void *events, size_t i) {
@@ -207,6 +218,7 @@ static void put_places(writer_t *w) {
   page_put(w->out, ",\"places\":{");
   put_column(w, "stack", e->places.count, place_stack, e);
   next_column(w, "call", e->places.count, place_call, e);
+  next_column(w, "kind", e->places.count, place_kind, e);
   next_column(w, "what", e->places.count, place_what, e);
   next_column(w, "futex", e->places.count, place_futex, e);
   next_column(w, "owner", e->places.count, place_owner, e);
@@ -413,6 +425,28 @@ static void put_stall_stacks(writer_t *w, const stall_groups_t *groups) {
   page_put(w->out, "]");
 }
 
+/* ---- names in the report ------------------------------------------------------------------ */
+
+/* A name of C++ or Rust; those of other languages are not shortened. */
+static bool can_be_short(const char *name) {
+  const char *arguments = strchr(name, '(');
+  return strstr(name, "::") || (arguments && arguments != name);
+}
+
+/* The functions of VALUE: of stacks of crashes and of audited calls. */
+static void add_names(page_names_t *names, json_object *value) {
+  if (json_object_is_type(value, json_type_array)) {
+    for (size_t i = 0; i < json_object_array_length(value); i++)
+      add_names(names, json_object_array_get_idx(value, i));
+  } else if (json_object_is_type(value, json_type_object)) {
+    json_object_object_foreach(value, key, inner) {
+      const char *name = strcmp(key, "function") == 0 ? json_object_get_string(inner) : NULL;
+      if (name && can_be_short(name)) page_function_name(names, name);
+      add_names(names, inner);
+    }
+  }
+}
+
 /* ---- the whole ---------------------------------------------------------------------------- */
 
 /* The cells of the large tables. */
@@ -445,6 +479,7 @@ bool page_data_write(const page_source_t *s, page_stream_t *out) {
   put_marks(&w, "calls", &s->events->calls);
   put_threads(&w);
   put_stall_stacks(&w, s->stalls);
+  add_names(&w.names, s->sections);
   page_put(out, ",");
   if (s->has_sources) {
     page_sources_write(&w.names, reader_header(s->report->reader)->start_realtime_ns, out);

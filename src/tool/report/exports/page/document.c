@@ -138,6 +138,16 @@ static bool write_functions(json_object *sections, const function_table_t *t, FI
   return true;
 }
 
+/* The program as it was called: "redis-server" is a link to another file. */
+static void write_program(const page_source_t *s, FILE *out) {
+  json_object *words = member(s->sections, "arguments");
+  bool called = words && json_object_array_length(words);
+  const char *path = called ? json_object_get_string(json_object_array_get_idx(words, 0))
+                            : json_text_of(s->sections, "exe");
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  page_html(slash && slash[1] ? slash + 1 : path && *path ? path : "recording", out);
+}
+
 static int write_text(const page_source_t *s, FILE *out) {
   static const function_table_t tables[] = {
       {"sample", "CPU time by function", {"own samples", "total samples"}, {"own", "total"}, NULL},
@@ -148,7 +158,7 @@ static int write_text(const page_source_t *s, FILE *out) {
        {"peak", "live"},
        "bytes"}};
   fputs("<h1>", out);
-  text_member(s->sections, "exe", out);
+  write_program(s, out);
   fputs("</h1>", out);
   write_sentences(member(s->sections, "why"), out);
   int status = write_facts(s->report, out);
@@ -195,7 +205,7 @@ static const char *write_up_to(const char *text, const char *mark, FILE *out) {
 
 int page_write(const page_source_t *s, const page_source_t *old, FILE *out) {
   const char *rest = write_up_to(page_template, TITLE_MARK, out);
-  text_member(s->sections, "exe", out);
+  write_program(s, out);
   rest = write_up_to(rest, TEXT_MARK, out);
   int status = write_text(s, out);
   rest = write_up_to(rest, ANSWER_MARK, out);

@@ -190,6 +190,7 @@ void page_names_free(page_names_t *n) {
   for (size_t i = 0; i < n->texts.count; i++)
     free(n->texts.items[i]);
   free(n->texts.items);
+  free(n->functions.items);
   free(n->frames.items);
   free(n->nodes.items);
   free(n->stacks.items);
@@ -203,6 +204,14 @@ void page_names_free(page_names_t *n) {
 }
 
 /* ---- functions ---------------------------------------------------------------------------- */
+
+void page_function_name(page_names_t *n, const char *name) {
+  uint32_t *item = ARRAY_ADD(n->functions);
+  if (item)
+    *item = page_text(n, name);
+  else
+    n->failed = true;
+}
 
 /* As frame_name_compare: the text that tells functions of one name apart. */
 static uint32_t home_of(const page_frame_t *f) { return f->library ? f->library : f->file; }
@@ -245,14 +254,21 @@ static void write_name(const char *name, char *text, size_t size, page_stream_t 
   page_put(out, "]");
 }
 
-static void write_texts(page_names_t *n, page_stream_t *out) {
-  size_t longest = 0, size;
+/* By text: whether it is the name of a function. NULL: out of memory. */
+static bool *find_names(const page_names_t *n) {
   bool *is_name = calloc(n->texts.count + 1, sizeof *is_name);
-  for (size_t i = 0; is_name && i < n->frames.count; i++) {
-    const page_frame_t *f = &n->frames.items[i];
-    if (!(f->flags & PAGE_FRAME_NAME)) continue;
-    is_name[f->function] = true;
-    size = SHORT_NAME_SIZE(strlen(n->texts.items[f->function]));
+  for (size_t i = 0; is_name && i < n->frames.count; i++)
+    if (n->frames.items[i].flags & PAGE_FRAME_NAME) is_name[n->frames.items[i].function] = true;
+  for (size_t i = 0; is_name && i < n->functions.count; i++)
+    is_name[n->functions.items[i]] = true;
+  return is_name;
+}
+
+static void write_texts(page_names_t *n, page_stream_t *out) {
+  size_t longest = 0;
+  bool *is_name = find_names(n);
+  for (size_t i = 0; is_name && i < n->texts.count; i++) {
+    size_t size = is_name[i] ? SHORT_NAME_SIZE(strlen(n->texts.items[i])) : 0;
     if (size > longest) longest = size;
   }
   char *text = malloc(longest + 1);

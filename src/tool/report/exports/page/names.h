@@ -42,6 +42,7 @@ typedef struct page_stack {
 typedef struct page_names {
   const report_t *report;
   ARRAY(char *) texts;
+  ARRAY(uint32_t) functions; /* texts that are names of functions, besides those of frames */
   ARRAY(page_frame_t) frames;
   ARRAY(page_node_t) nodes;
   ARRAY(page_stack_t) stacks;
@@ -64,6 +65,9 @@ uint32_t page_text(page_names_t *names, const char *text);
 uint32_t page_function(page_names_t *names, const frame_name_t *name);
 uint32_t page_stack(page_names_t *names, uint32_t id);
 uint32_t page_node(page_names_t *names, uint32_t parent, uint32_t frame);
+
+/* Adds the NAME of a function that no frame has: it gets a short form, too. */
+void page_function_name(page_names_t *names, const char *name);
 
 /* By frame: the first frame with the same function. Free it. NULL: out of memory. */
 uint32_t *page_functions(const page_names_t *names);
