@@ -10,7 +10,7 @@ export function Head({ report, facts }: { report: Section; facts: string }) {
   return (
     <header>
       <h1>
-        {program.slice(program.lastIndexOf("/") + 1) || "recording"}{" "}
+        {program.slice(program.lastIndexOf("/") + 1) || facts.trim().split("\n")[0]}{" "}
         <span class="brand">sonde</span>
       </h1>
       {findings.length > 0 ? (

@@ -138,14 +138,16 @@ static bool write_functions(json_object *sections, const function_table_t *t, FI
   return true;
 }
 
-/* The program as it was called: "redis-server" is a link to another file. */
+/* The program as it was called: "redis-server" is a link to another file. The recording's name where
+ * the program is missing. */
 static void write_program(const page_source_t *s, FILE *out) {
   json_object *words = member(s->sections, "arguments");
   bool called = words && json_object_array_length(words);
   const char *path = called ? json_object_get_string(json_object_array_get_idx(words, 0))
                             : json_text_of(s->sections, "exe");
-  const char *slash = path ? strrchr(path, '/') : NULL;
-  page_html(slash && slash[1] ? slash + 1 : path && *path ? path : "recording", out);
+  if (!path || !*path) path = s->report->path;
+  const char *slash = strrchr(path, '/');
+  page_html(slash && slash[1] ? slash + 1 : path, out);
 }
 
 static int write_text(const page_source_t *s, FILE *out) {
