@@ -229,6 +229,26 @@ os._exit(0)
     return f"{found} bytes"
 
 
+def allocations_by_function():
+    """Functions of one name in two files are two rows. Blocks of the start have Python functions, not the interpreter's
+    allocator."""
+    other = write("def hoard(n):\n    return [bytearray(100000) for i in range(n)]\n", ".py")
+    path = _run(f"""
+import runpy
+other = runpy.run_path({other!r})
+def hoard(n):
+    return [bytearray(100000) for i in range(n)]
+kept = other["hoard"](10), hoard(30)
+import os
+os._exit(0)
+""", "--malloc=all")
+    rows = report(path, "--top", 1000, "--by", "leaked", "malloc")["malloc"]["functions"]
+    held = {row["file"] == other: row["live"]["bytes"] for row in rows if "hoard" in row["function"]}
+    assert 10 * 100000 <= held[True] < 11 * 100000 and 30 * 100000 <= held[False] < 31 * 100000, held
+    assert not [row for row in rows if row["function"] == "PyObject_Malloc"], rows
+    assert any("importlib" in row.get("file", "") for row in rows), rows
+
+
 def audit():
     """Sensitive calls have Python frames."""
     path = _run("""

@@ -184,17 +184,17 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
   }
 }
 
-static const char *home_of(const frame_name_t *name) {
+const char *frame_name_home(const frame_name_t *name) {
   return *name->library || !name->file ? name->library : name->file;
 }
 
 uint64_t frame_name_hash(const frame_name_t *name) {
-  return hash_text(hash_text(HASH_START, name->function), home_of(name));
+  return hash_text(hash_text(HASH_START, name->function), frame_name_home(name));
 }
 
 int frame_name_compare(const frame_name_t *a, const frame_name_t *b) {
   int order = a == b ? 0 : strcmp(a->function, b->function);
-  return order || a == b ? order : strcmp(home_of(a), home_of(b));
+  return order || a == b ? order : strcmp(frame_name_home(a), frame_name_home(b));
 }
 
 char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char *out, size_t size) {
@@ -265,7 +265,7 @@ int frame_names_of_stack(frame_names_t *n, uint32_t stack, const frame_name_t **
 const frame_name_t *frame_names_owner(frame_names_t *n, uint32_t stack) {
   enum { DEPTH_MAX = 4096 };
   const record_frame_t *frames[DEPTH_MAX];
-  const frame_name_t *names, *first = NULL, *outside = NULL;
+  const frame_name_t *names, *first = NULL, *outside = NULL, *interpreted = NULL, *caller = NULL;
   int depth = reader_program_stack(n->reader, stack, frames, DEPTH_MAX);
   for (int i = 0; i < depth && i < DEPTH_MAX; i++) {
     int count = frame_names_of_frame(n, frames[i], &names);
@@ -274,8 +274,11 @@ const frame_name_t *frame_names_owner(frame_names_t *n, uint32_t stack) {
       if (names[k].own) return &names[k];
     if (!outside && !names[count - 1].system && !frame_names_is_marker(frames[i]))
       outside = &names[0];
+    if (!interpreted && reader_is_interpreted(frames[i])) interpreted = &names[0];
+    for (int k = 0; k < count && !caller; k++)
+      if (!own_wraps_allocator(names[k].function)) caller = &names[k];
   }
-  return outside ? outside : first;
+  return outside ? outside : interpreted ? interpreted : caller ? caller : first;
 }
 
 bool frame_names_variable(frame_names_t *n, uint64_t address, char *out, size_t size) {

@@ -59,6 +59,7 @@ char *frame_name_text(const frame_name_t *name, bool full, unsigned width, char 
 /* Which function NAME is: functions of one name in different libraries, or in different files where
  * there is no library (Python), differ. Compare: as strcmp. */
 uint64_t frame_name_hash(const frame_name_t *name);
+const char *frame_name_home(const frame_name_t *name); /* the library, or the file; "": neither */
 int frame_name_compare(const frame_name_t *a, const frame_name_t *b);
 
 /* The functions of FRAME, in the form of a recording, if they have names; valid until the next
@@ -76,7 +77,9 @@ int frame_names_frames(frame_names_t *names, uint32_t stack, const record_frame_
 int frame_names_of_stack(frame_names_t *names, uint32_t stack, const frame_name_t **out, int max);
 
 /* The function that owns a stack: the innermost of the program's own functions, else the innermost
- * outside the system images, else the innermost. NULL: the stack is not in the recording. */
+ * outside the system images, else the innermost of an interpreter's language, else the innermost
+ * that is no wrapper of the allocator, else the innermost. NULL: the stack is not in the recording.
+ */
 const frame_name_t *frame_names_owner(frame_names_t *names, uint32_t stack);
 
 /* Writes the name of the variable at ADDRESS of the process to OUT (symbol_variable). False: it is

@@ -55,10 +55,10 @@ static bool is_suffix(const char *rest) {
   return false;
 }
 
-static bool wraps_allocator(const char *name) {
+bool own_wraps_allocator(const char *function) {
   static const char *const stems[] = {"malloc", "calloc",  "realloc",       "memalign",
                                       "strdup", "strndup", "aligned_alloc", NULL};
-  for (const char *p = name; *p && *p != '('; p++)
+  for (const char *p = function; *p && *p != '('; p++)
     for (const char *const *s = stems; *s; s++) {
       const char *rest = after(p, *s);
       if (rest && is_suffix(rest)) return true;
@@ -111,5 +111,5 @@ bool own_function(const char *function, const char *file) {
   if (!file && starts_with_any(function, reserved)) return false;
   if (file && is_go_file(file) && is_of_go(function)) return false;
   const char *name = without_type(function);
-  return !starts_with_any(name, runtimes) && !wraps_allocator(name);
+  return !starts_with_any(name, runtimes) && !own_wraps_allocator(name);
 }

@@ -19,4 +19,8 @@ bool own_image(const char *path);
 /* Whether FUNCTION, of an image of the program, is its own. FILE: of its source; NULL: unknown. */
 bool own_function(const char *function, const char *file);
 
+/* Whether FUNCTION is a wrapper of the allocator, as its name tells: "xmalloc", "PyObject_Malloc".
+ */
+bool own_wraps_allocator(const char *function);
+
 #endif

@@ -83,7 +83,7 @@ static void put_thread(const report_t *r, uint32_t stream, char *out) {
 static void put_function(const report_t *r, const frame_name_t *name, int room, char *out) {
   char text[REPORT_NAME_MAX] = "[no stack]";
   char place[PATH_MAX + 32] = "";
-  if (name && name->own && name->file)
+  if (name && name->file && (name->own || !*name->library))
     report_place(r, name, place, sizeof place);
   else if (name && name->known && *name->library)
     snprintf(place, sizeof place, "  %s", plain_text(name->library));

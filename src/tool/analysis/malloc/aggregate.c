@@ -108,19 +108,25 @@ uint32_t depths_quantile(const depths_t *depths, double share) {
   return DEPTHS - 1;
 }
 
-static uint64_t hash_of_item(const void *groups, size_t i) {
-  return hash_text(HASH_START, ((const aggregate_t *)groups)->items[i].key);
+static uint64_t hash_of(const char *key, const char *home) {
+  return hash_text(hash_text(HASH_START, key), home);
 }
 
-bool aggregate_add(aggregate_t *g, const char *key, const stack_totals_t *s) {
+static uint64_t hash_of_item(const void *groups, size_t i) {
+  const aggregate_row_t *row = &((const aggregate_t *)groups)->items[i];
+  return hash_of(row->key, row->home);
+}
+
+bool aggregate_add(aggregate_t *g, const char *key, const char *home, const stack_totals_t *s) {
   if (!hash_reserve(&g->index, g->count, hash_of_item, g)) return false;
   uint32_t *slot;
-  HASH_FIND(&g->index, hash_text(HASH_START, key), slot) {
-    if (!strcmp(g->items[*slot - 1].key, key)) break;
+  HASH_FIND(&g->index, hash_of(key, home), slot) {
+    const aggregate_row_t *row = &g->items[*slot - 1];
+    if (!strcmp(row->key, key) && !strcmp(row->home, home)) break;
   }
   if (!*slot) {
     if (!ARRAY_GROW(g->items, g->count, g->capacity)) return false;
-    g->items[g->count] = (aggregate_row_t){.key = key, .totals.stack = s->stack};
+    g->items[g->count] = (aggregate_row_t){.key = key, .home = home, .totals.stack = s->stack};
     *slot = (uint32_t)++g->count;
   }
   aggregate_row_t *row = &g->items[*slot - 1];
@@ -134,7 +140,8 @@ static int by_totals(const void *left, const void *right, void *context) {
   measure_t measure = *(measure_t *)context;
   int64_t x = measure_of(&a->totals, measure), y = measure_of(&b->totals, measure);
   if (x != y) return x > y ? -1 : 1;
-  return strcmp(a->key, b->key);
+  int order = strcmp(a->key, b->key);
+  return order ? order : strcmp(a->home, b->home);
 }
 
 void aggregate_rank(aggregate_t *g, measure_t measure) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Measures of stacks, rankings by a measure, and totals of stacks aggregated by a text: a function,
- * a library.
+ * Measures of stacks, rankings by a measure, and totals of stacks aggregated by function or by
+ * library.
  */
 #ifndef SONDE_ANALYSIS_MALLOC_AGGREGATE_H
 #define SONDE_ANALYSIS_MALLOC_AGGREGATE_H
@@ -45,9 +45,9 @@ void depths_of(const replay_t *replay, depths_t *out);
 /* The depth that SHARE (0 … 1) of the allocations do not exceed. */
 uint32_t depths_quantile(const depths_t *depths, double share);
 
-/* The totals of all stacks with one key; their stack is the first one. */
+/* The totals of all stacks with one key and home; their stack is the first one. */
 typedef struct aggregate_row {
-  const char *key;
+  const char *key, *home;
   stack_totals_t totals;
   uint32_t stacks;
 } aggregate_row_t;
@@ -58,9 +58,10 @@ typedef struct aggregate {
   hash_index_t index;
 } aggregate_t;
 
-/* Adds S to the row of KEY, a string that outlives AGGREGATE. Keys are compared by their text.
- * False when memory runs out. */
-bool aggregate_add(aggregate_t *aggregate, const char *key, const stack_totals_t *s);
+/* Adds S to the row of KEY in HOME, strings that outlive AGGREGATE and are compared by their text:
+ * a function and its library or file. False when memory runs out. */
+bool aggregate_add(aggregate_t *aggregate, const char *key, const char *home,
+                   const stack_totals_t *s);
 
 /* Sorts the rows, largest MEASURE first. Call it once, after the last aggregate_add. */
 void aggregate_rank(aggregate_t *aggregate, measure_t measure);

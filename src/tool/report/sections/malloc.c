@@ -20,10 +20,10 @@ enum { BRIEF_ROWS = 5 };
 
 /* A row: totals of a stack, or of all stacks that a function or library owns. */
 typedef struct malloc_row {
-  counts_t amount; /* by the report's measure */
-  uint64_t error;  /* of its bytes, if blocks were sampled */
-  const char *key;
-  const frame_name_t *function; /* with this key: one that owns a stack; NULL: none */
+  counts_t amount;           /* by the report's measure */
+  uint64_t error;            /* of its bytes, if blocks were sampled */
+  const char *library;       /* of the owner */
+  const frame_name_t *owner; /* the function that owns the stacks, or one in that library */
   uint64_t stacks;
   stack_totals_t totals;
 } malloc_row_t;
@@ -41,8 +41,7 @@ static const column_t row_columns[] = {
     {"error_bytes", "error", UNIT_ERROR, FIELD(malloc_row_t, error),
      BASE(malloc_row_t, amount.bytes)},
     {NULL, "blocks", UNIT_COUNT, FIELD(malloc_row_t, amount.count)},
-    {"function", NULL, UNIT_NAME, FIELD(malloc_row_t, key)},
-    {NULL, "function", UNIT_FUNCTION, FIELD(malloc_row_t, function)},
+    {"function", "function", UNIT_FUNCTION, FIELD(malloc_row_t, owner)},
     {"allocated", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.allocated)},
     {"peak", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.at_peak)},
     {"live", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.live)},
@@ -56,8 +55,7 @@ enum {
   COLUMN_SHARE,
   COLUMN_ERROR,
   COLUMN_BLOCKS,
-  COLUMN_KEY,
-  COLUMN_FUNCTION,
+  COLUMN_OWNER,
   COLUMN_LAST = COLUMNS - 2
 };
 
@@ -72,13 +70,10 @@ static void make_columns(const report_t *r, row_kind_t kind, column_t *out) {
     out[COLUMN_BLOCKS].heading = NULL;
   }
   if (kind == ROW_LIBRARY) {
-    out[COLUMN_KEY].key = "module";
-    out[COLUMN_KEY].unit = UNIT_TEXT;
-    out[COLUMN_KEY].heading = "library";
+    out[COLUMN_OWNER] = (column_t){"module", "library", UNIT_TEXT, FIELD(malloc_row_t, library)};
   }
-  if (kind != ROW_FUNCTION) out[COLUMN_FUNCTION].heading = NULL;
   if (kind == ROW_STACK) {
-    out[COLUMN_KEY] = (column_t){"stack", "stack", UNIT_STACK, FIELD(malloc_row_t, totals.stack)};
+    out[COLUMN_OWNER] = (column_t){"stack", "stack", UNIT_STACK, FIELD(malloc_row_t, totals.stack)};
     out[COLUMN_LAST] = (column_t){"frees", NULL, UNIT_COUNT, FIELD(malloc_row_t, totals.frees)};
   }
   malloc_hide_unknown(r, out);
@@ -104,18 +99,30 @@ static bool start_rows(malloc_rows_t *rows, size_t count) {
   return rows->items != NULL;
 }
 
-static malloc_row_t row_of(const report_t *r, const stack_totals_t *totals, const char *key,
-                           uint64_t stacks) {
-  counts_t amount = counts_of(totals, r->measure);
-  uint64_t error = estimate_error(amount, r->replay->sample_bytes).bytes;
-  return (malloc_row_t){amount, error, key, NULL, stacks, *totals};
+static const frame_name_t *owner_of(const report_t *r, const stack_totals_t *s) {
+  static const frame_name_t unknown = {.function = "[a stack that is not in the recording]",
+                                       .library = "[a stack that is not in the recording]"};
+  const frame_name_t *owner = frame_names_owner(r->names, s->stack);
+  return owner ? owner : &unknown;
 }
 
-static const char *owner_of(const report_t *r, const stack_totals_t *s, row_kind_t kind) {
-  const frame_name_t *owner = frame_names_owner(r->names, s->stack);
-  if (!owner) return "[a stack that is not in the recording]";
-  if (kind == ROW_FUNCTION) return owner->function;
+static const char *library_of(const frame_name_t *owner) {
+  if (owner->python) return "[Python]";
   return *owner->library ? owner->library : "[no library]";
+}
+
+static malloc_row_t row_of(const report_t *r, const stack_totals_t *totals, uint64_t stacks) {
+  const frame_name_t *owner = owner_of(r, totals);
+  counts_t amount = counts_of(totals, r->measure);
+  uint64_t error = estimate_error(amount, r->replay->sample_bytes).bytes;
+  return (malloc_row_t){amount, error, library_of(owner), owner, stacks, *totals};
+}
+
+static bool add_to_group(aggregate_t *groups, const report_t *r, row_kind_t kind,
+                         const stack_totals_t *s) {
+  const frame_name_t *owner = owner_of(r, s);
+  if (kind == ROW_LIBRARY) return aggregate_add(groups, library_of(owner), "", s);
+  return aggregate_add(groups, owner->function, frame_name_home(owner), s);
 }
 
 static bool make_groups(const report_t *r, row_kind_t kind, malloc_rows_t *out) {
@@ -123,14 +130,13 @@ static bool make_groups(const report_t *r, row_kind_t kind, malloc_rows_t *out) 
   bool good = true;
   for (size_t i = 0; good && i < r->replay->stack_count; i++) {
     const stack_totals_t *s = &r->replay->stacks[i];
-    good = !measure_of(s, r->measure) || aggregate_add(&groups, owner_of(r, s, kind), s);
+    good = !measure_of(s, r->measure) || add_to_group(&groups, r, kind, s);
   }
   if (good) aggregate_rank(&groups, r->measure);
   good = good && start_rows(out, groups.count);
   for (size_t i = 0; good && i < out->count; i++) {
     const aggregate_row_t *g = &groups.items[i];
-    out->items[i] = row_of(r, &g->totals, g->key, g->stacks);
-    out->items[i].function = frame_names_owner(r->names, g->totals.stack);
+    out->items[i] = row_of(r, &g->totals, g->stacks);
   }
   aggregate_free(&groups);
   return good;
@@ -142,7 +148,7 @@ static bool make_stacks(const report_t *r, malloc_rows_t *out) {
   if (count < 0) return false;
   bool good = start_rows(out, (size_t)count);
   for (size_t i = 0; good && i < out->count; i++)
-    out->items[i] = row_of(r, &r->replay->stacks[ranked[i]], NULL, 1);
+    out->items[i] = row_of(r, &r->replay->stacks[ranked[i]], 1);
   free(ranked);
   return good;
 }
@@ -169,7 +175,7 @@ static bool merge_alike(const report_t *r, malloc_rows_t *rows) {
       continue;
     }
     stack_totals_add(&to->totals, &row.totals);
-    *to = row_of(r, &to->totals, NULL, to->stacks + 1);
+    *to = row_of(r, &to->totals, to->stacks + 1);
   }
   if (good) rows->count = kept;
   alike_free(&groups);
