@@ -28,7 +28,7 @@ def commands():
     record([program], "--malloc=all", path=path)
     run = without_page("view", path, "-o", page)
     refuses(run, page)
-    check("install node and npm" in run.stderr and "'sonde report'" in run.stderr, run)
+    check("./run setup" in run.stderr and "'sonde report'" in run.stderr, run)
     refuses(without_page("query", "--to", "sqlite:" + fresh(".sqlite"), "builds", "--html", page), page)
     for words in ("report", path), ("export", "--as", "firefox", path, "-o", fresh(".json")):
         run = without_page(*words)

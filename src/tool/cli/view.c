@@ -128,8 +128,8 @@ static int view_with(request_t *q) {
 static int view(request_t *q) {
   char path[PATH_MAX];
   if (!page_is_built())
-    return message_fail("this sonde was built without the page; install node and npm, and build "
-                        "sonde again. 'sonde report' prints the same figures");
+    return message_fail("this sonde was built without the page: run './run setup' in its source "
+                        "folder and build it again. 'sonde report' prints the same figures");
   if (q->output)
     snprintf(path, sizeof path, "%s", q->output);
   else

@@ -138,8 +138,8 @@ static bool write_functions(json_object *sections, const function_table_t *t, FI
   return true;
 }
 
-/* The program as it was called: "redis-server" is a link to another file. The recording's name where
- * the program is missing. */
+/* The program as it was called: "redis-server" is a link to another file. Without it the name of
+ * the recording. */
 static void write_program(const page_source_t *s, FILE *out) {
   json_object *words = member(s->sections, "arguments");
   bool called = words && json_object_array_length(words);
