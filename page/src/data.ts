@@ -58,6 +58,8 @@ export const OWN = 1;
 export const SYSTEM = 2;
 export const INLINED = 4;
 export const MARKER = 8;
+const INTERPRETED = 32;
+const WRAPPER = 64;
 
 /** A function of a library, at all of its lines. */
 export interface Fn {
@@ -311,12 +313,24 @@ export class Data {
     return this.functions[this.frameFn[frame]] ?? UNKNOWN;
   }
 
-  /** The innermost of the program's own functions, else the innermost outside the system, else the innermost, which may
+  /** As frame_names_owner of the reports: the innermost of the program's own functions, else the innermost outside the
+   * system, else of an interpreter's language, else that is no wrapper of the allocator, else the innermost, which may
    * be the end of a broken stack. */
   owner(stack: number): Fn | undefined {
-    const all = this.stackFunctions(stack);
+    let outside: Fn | undefined;
+    let interpreted: Fn | undefined;
+    let caller: Fn | undefined;
+    for (let n = stack; n; n = this.parent[n]) {
+      const flags = this.raw.frames.flags[this.frame[n]];
+      if (flags & MARKER) continue;
+      const fn = this.functions[this.frameFn[this.frame[n]]];
+      if (fn.own) return fn;
+      if (!fn.system) outside ??= fn;
+      if (flags & INTERPRETED) interpreted ??= fn;
+      if (!(flags & WRAPPER)) caller ??= fn;
+    }
     const innermost = stack ? this.functionOf(this.frame[stack]) : undefined;
-    return all.find((f) => f.own) ?? all.find((f) => !f.system) ?? all[0] ?? innermost;
+    return outside ?? interpreted ?? caller ?? innermost;
   }
 }
 

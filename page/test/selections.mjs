@@ -50,11 +50,12 @@ async function memory(page, report, where, tools) {
   const blocks = tools.number(/in ([\d,]+) blocks/.exec(text)[1]);
   tools.equal(blocks, malloc.allocated.blocks, `blocks allocated ${where}`);
   const shown = tools.namedFigures(await tools.rows(page), 3);
-  for (const f of malloc.functions.filter((row) => row.allocated.blocks))
+  const used = malloc.functions.filter((row) => row.allocated.blocks);
+  for (const [name, expected] of tools.sumsByName(used, (f) => f.allocated.blocks))
     tools.equal(
-      shown.get(f.function)?.reduce((sum, n) => sum + n, 0),
-      f.allocated.blocks,
-      `blocks that ${f.function} allocated ${where}`,
+      shown.get(name)?.reduce((sum, n) => sum + n, 0),
+      expected,
+      `blocks that ${name} allocated ${where}`,
     );
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/own_code.h"
 #include "symbol/short_name.h"
 
 /* As the sections count functions (report/functions.c), so that a page shows the same figures. */
@@ -68,21 +69,20 @@ static uint32_t add_frame(page_names_t *n, const page_frame_t *frame) {
   return *slot - 1;
 }
 
-static uint32_t frame_of(page_names_t *n, const frame_name_t *name, bool is_marker) {
+static uint32_t frame_of(page_names_t *n, const frame_name_t *name, uint32_t flags) {
   const page_frame_t frame = {
       .function = page_text(n, name->function),
       .file = page_text(n, name->file),
       .library = page_text(n, name->library),
       .line = name->line,
       .flags = (name->own ? PAGE_FRAME_OWN : 0u) | (name->system ? PAGE_FRAME_SYSTEM : 0u) |
-               (name->inlined ? PAGE_FRAME_INLINED : 0u) | (is_marker ? PAGE_FRAME_MARKER : 0u) |
+               (name->inlined ? PAGE_FRAME_INLINED : 0u) | flags |
+               (own_wraps_allocator(name->function) ? PAGE_FRAME_WRAPPER : 0u) |
                (name->known && !name->is_text ? PAGE_FRAME_NAME : 0u)};
   return add_frame(n, &frame);
 }
 
-uint32_t page_function(page_names_t *n, const frame_name_t *name) {
-  return frame_of(n, name, false);
-}
+uint32_t page_function(page_names_t *n, const frame_name_t *name) { return frame_of(n, name, 0); }
 
 /* ---- stacks ------------------------------------------------------------------------------- */
 
@@ -125,9 +125,11 @@ static const uint32_t *expand(page_names_t *n, const record_frame_t *f) {
   if (!item) return NULL;
   *item = (uint32_t)functions;
   size_t begin = n->expanded.count;
+  uint32_t flags = (frame_names_is_marker(f) ? PAGE_FRAME_MARKER : 0u) |
+                   (reader_is_interpreted(f) ? PAGE_FRAME_INTERPRETED : 0u);
   for (int k = functions - 1; k >= 0; k--) {
     if (!(item = ARRAY_ADD(n->expanded))) return NULL;
-    *item = frame_of(n, &names[k], frame_names_is_marker(f));
+    *item = frame_of(n, &names[k], flags);
   }
   *at = (uint32_t)begin;
   return &n->expanded.items[begin - 1];

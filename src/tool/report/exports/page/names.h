@@ -18,8 +18,10 @@ enum {
   PAGE_FRAME_OWN = 1,
   PAGE_FRAME_SYSTEM = 2,
   PAGE_FRAME_INLINED = 4,
-  PAGE_FRAME_MARKER = 8, /* "[truncated]": no function */
-  PAGE_FRAME_NAME = 16,  /* the function has a name, which may be shortened */
+  PAGE_FRAME_MARKER = 8,       /* "[truncated]": no function */
+  PAGE_FRAME_NAME = 16,        /* the function has a name, which may be shortened */
+  PAGE_FRAME_INTERPRETED = 32, /* a function of an interpreter's language */
+  PAGE_FRAME_WRAPPER = 64,     /* a wrapper of the allocator */
 };
 
 /* Short names (symbol/short_name.h) have at most so many columns. */
