@@ -103,6 +103,7 @@ python_step_t python_chain_next(python_chain_t *c) {
   c->code = python_code_in(l, load64(frame + l->frame_code));
   c->instruction = has(l->code_bytes) ? load64(frame + l->frame_instruction)
                                       : load32(frame + l->frame_instruction);
+  c->address = c->frame;
   c->frame = load64(frame + l->frame_back);
   c->ends_call = !has(l->frame_owner) || (has(l->frame_is_entry) && frame[l->frame_is_entry]);
   return PYTHON_FRAME;

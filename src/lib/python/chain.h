@@ -40,6 +40,8 @@ typedef struct python_chain {
   memory_t *memory;
   /* the result of the last step */
   uint64_t code, instruction, anchor;
+  /* of the frame */
+  uint64_t address;
   /* private */
   uint64_t state, frame, cframe, steps;
   bool ends_call;

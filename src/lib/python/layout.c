@@ -7,6 +7,7 @@
 
 #define NO PYTHON_NO_FIELD
 
+#define NO_VALUES .frame_values = NO, .code_exceptions = NO, .code_variables = NO
 /* A frame is a PyFrameObject, one for each call of the evaluator. */
 #define TO_3_10                                                                                    \
   .runtime_interpreters = 32, .runtime_finalizing = 16, .interpreter_next = 0,                     \
@@ -14,7 +15,7 @@
   .state_native = NO, .interpreter_gil = NO, .cframe_current = NO, .frame_code = 32,               \
   .frame_back = 24, .frame_owner = NO, .frame_is_entry = NO, .code_file = 104, .code_name = 112,   \
   .code_qualname = 112, .code_first_line = 40, .code_lines = 120, .code_bytes = NO,                \
-  .text_ascii = 48, .text_other = 72
+  .text_ascii = 48, .text_other = 72, NO_VALUES
 /* A frame is an _PyInterpreterFrame; one call of the evaluator may run several. */
 #define FROM_3_11                                                                                  \
   .state_next = 8, .frame_instruction = 56, .code_file = 112, .code_name = 120,                    \
@@ -55,26 +56,44 @@ static const python_layout_t layouts[] = {
      .frame_owner = 69,
      .frame_is_entry = 68,
      .code_first_line = 72,
+     .frame_values = 72,
+     .code_exceptions = 40,
+     .code_variables = 76,
      .code_bytes = 184,
      .text_ascii = 48,
      .text_other = 72},
-    {FROM_3_12, .minor = 12, .interpreter_gil = 384, .runtime_interpreters = 40,
-     .runtime_key = 1544, .runtime_finalizing = 24, .interpreter_next = 0,
-     .interpreter_threads = 72, .state_frame = NO, .state_cframe = 56, .state_root_cframe = 272,
-     .state_thread = 136, .state_native = 144, .frame_owner = 70, .cframe_current = 0,
-     .cframe_previous = 8, .code_bytes = 192},
-    {FROM_3_12, NO_CFRAME, .minor = 13, .interpreter_gil = 16, .runtime_interpreters = 632,
-     .runtime_key = 2160, .runtime_finalizing = 608, .interpreter_next = 7264,
-     .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152, .state_native = 160,
-     .frame_owner = 70, .code_bytes = 200},
-    {FROM_3_12, NO_CFRAME, .minor = 14, .interpreter_gil = 16, .runtime_interpreters = 808,
-     .runtime_key = 2336, .runtime_finalizing = 784, .interpreter_next = 7272,
-     .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152, .state_native = 160,
-     .frame_owner = 74, .code_bytes = 208},
-    {FROM_3_12, NO_CFRAME, .minor = 15, .interpreter_gil = 16, .runtime_interpreters = 936,
-     .runtime_key = NO, .runtime_finalizing = 912, .interpreter_next = 7264,
-     .interpreter_threads = 7336, .state_frame = 72, .state_thread = 176, .state_native = 184,
-     .frame_owner = 74, .code_bytes = 208},
+    {FROM_3_12,
+     .minor = 12,
+     .interpreter_gil = 384,
+     .runtime_interpreters = 40,
+     .runtime_key = 1544,
+     .runtime_finalizing = 24,
+     .interpreter_next = 0,
+     .interpreter_threads = 72,
+     .state_frame = NO,
+     .state_cframe = 56,
+     .state_root_cframe = 272,
+     .state_thread = 136,
+     .state_native = 144,
+     .frame_owner = 70,
+     .cframe_current = 0,
+     .cframe_previous = 8,
+     .code_bytes = 192,
+     .frame_values = 72,
+     .code_exceptions = 40,
+     .code_variables = 72},
+    {FROM_3_12, NO_CFRAME, NO_VALUES, .minor = 13, .interpreter_gil = 16,
+     .runtime_interpreters = 632, .runtime_key = 2160, .runtime_finalizing = 608,
+     .interpreter_next = 7264, .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152,
+     .state_native = 160, .frame_owner = 70, .code_bytes = 200},
+    {FROM_3_12, NO_CFRAME, NO_VALUES, .minor = 14, .interpreter_gil = 16,
+     .runtime_interpreters = 808, .runtime_key = 2336, .runtime_finalizing = 784,
+     .interpreter_next = 7272, .interpreter_threads = 7344, .state_frame = 72, .state_thread = 152,
+     .state_native = 160, .frame_owner = 74, .code_bytes = 208},
+    {FROM_3_12, NO_CFRAME, NO_VALUES, .minor = 15, .interpreter_gil = 16,
+     .runtime_interpreters = 936, .runtime_key = NO, .runtime_finalizing = 912,
+     .interpreter_next = 7264, .interpreter_threads = 7336, .state_frame = 72, .state_thread = 176,
+     .state_native = 184, .frame_owner = 74, .code_bytes = 208},
 };
 
 const python_layout_t *python_layout(uint32_t version) {

@@ -35,8 +35,12 @@ typedef struct python_layout {
   uint16_t cframe_current, cframe_previous;
   /* PyFrameObject to 3.10, _PyInterpreterFrame from 3.11 */
   uint16_t frame_code, frame_back, frame_instruction, frame_owner, frame_is_entry;
+  /* its variables, behind which its stack of values begins; known for 3.11 and 3.12 */
+  uint16_t frame_values;
   /* PyCodeObject */
   uint16_t code_file, code_name, code_qualname, code_first_line, code_lines, code_bytes;
+  /* the same: its exception table, and the count of its variables */
+  uint16_t code_exceptions, code_variables;
   /* where the characters of a string begin: ASCII, and other compact ones */
   uint16_t text_ascii, text_other;
 } python_layout_t;

@@ -216,7 +216,15 @@ static void gil_wait(target_t *target, uint64_t futex, wait_t *wait) {
   wait->gil_switches = lock.switches;
 }
 
-static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6]) {
+/* A lock of Python's module threading is a semaphore of the C library. */
+static void python_wait(target_t *target, uint64_t futex, bool again, wait_t *wait) {
+  if (!target->interpreter || wait->is_mutex) return;
+  wait->owner = python_holder_of(target->interpreter, futex, again);
+  wait->is_mutex = wait->is_python = wait->owner != 0;
+}
+
+/* AGAIN: it was read just now, and may have changed. */
+static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6], bool again) {
   const futex_reader_t reader = {read_memory, outer_tid, target, is_musl(target)};
   futex_lock_t lock;
   if (!futex_lock_find(&reader, args, &lock)) return;
@@ -224,6 +232,7 @@ static void futex_wait(target_t *target, thread_t *thread, const uint64_t args[6
   thread->wait.is_mutex = lock.is_lock;
   thread->wait.owner = lock.owner;
   gil_wait(target, args[0], &thread->wait);
+  python_wait(target, args[0], again, &thread->wait);
 }
 
 const char *state_wait_what(const thread_t *thread) {
@@ -242,13 +251,13 @@ void state_wait(target_t *target, thread_t *thread, long number, const uint64_t 
     wait->fd = (int)args[argument];
     find_path(target, thread);
   }
-  if (strcmp(wait->syscall, "futex") == 0) futex_wait(target, thread, args);
+  if (strcmp(wait->syscall, "futex") == 0) futex_wait(target, thread, args, false);
 }
 
 bool state_owner_same(target_t *target, const thread_t *thread) {
   thread_t again = {.tid = thread->tid};
   if (!thread->wait.syscall) return false;
-  futex_wait(target, &again, thread->wait.args);
+  futex_wait(target, &again, thread->wait.args, true);
   return again.wait.owner == thread->wait.owner &&
          again.wait.gil_switches == thread->wait.gil_switches;
 }

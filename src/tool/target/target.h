@@ -95,11 +95,13 @@ typedef struct thread_wait {
   int fd;
   /* the file or socket of `fd`; owned, may be NULL */
   char *path;
-  /* whether it waits for a pthread mutex or rwlock, and its owner; 0: unknown */
+  /* whether it waits for a lock, such as a pthread mutex, and its owner; 0: unknown */
   bool is_mutex;
   pid_t owner;
   /* of the futex, or of the rwlock or the GIL; 0: none */
   uint64_t address;
+  /* the lock is one of Python's module threading */
+  bool is_python;
   /* the lock is Python's GIL, and how often it changed its thread */
   bool is_gil;
   uint64_t gil_switches;

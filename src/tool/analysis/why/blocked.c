@@ -40,7 +40,8 @@ static const why_wait_t *last_of(const why_t *w, uint32_t tid, uint64_t *since_n
 
 /* The thread that joins others says less than these. */
 static const why_wait_t *telling_wait(why_t *w, uint64_t *since_ns) {
-  static const char *const joins[] = {"pthread_join", "pthread_clockjoin_ex", "thrd_join", NULL};
+  static const char *const joins[] = {"pthread_join", "pthread_clockjoin_ex", "thrd_join",
+                                      "Thread.join" /* Python */, NULL};
   const why_wait_t *best = NULL;
   bool best_joins = false;
   for (size_t i = 0; i < w->threads.count; i++) {

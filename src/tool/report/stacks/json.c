@@ -84,6 +84,7 @@ static void add_wait(json_object *object, target_t *target, const thread_t *thre
   if (wait->address) json_add_address(object, "futex", wait->address);
   if (wait->owner) json_add_number(object, "owner", wait->owner);
   if (wait->is_gil) json_add_text(object, "lock", "GIL");
+  if (wait->is_python) json_add_text(object, "lock", "Python");
   if (thread->holds_gil) json_add_flag(object, "holds_gil", true);
   if (thread->signal) json_add_number(object, "signal", thread->signal);
   if (thread->deadlock) json_add_number(object, "deadlock", thread->deadlock);

@@ -64,7 +64,9 @@ const char *stacks_state_word(char state) {
   }
 }
 
-static const char *lock_kind(const wait_t *wait) { return wait->is_gil ? "GIL" : "mutex"; }
+static const char *lock_kind(const wait_t *wait) {
+  return wait->is_gil ? "GIL" : wait->is_python ? "Python lock" : "mutex";
+}
 
 void stacks_wait_text(const thread_t *thread, char *out, size_t size) {
   const wait_t *wait = &thread->wait;
@@ -385,11 +387,13 @@ static void futex_of_thread(const stacks_view_t *view, const thread_t *thread, c
     snprintf(name, sizeof name, "the GIL");
   else if (!stack_symbolizer_variable(view->symbolizer, wait->address, name, sizeof name))
     snprintf(name, sizeof name, "0x%llx", (unsigned long long)wait->address);
-  const char *kind = wait->is_mutex && !wait->is_gil ? "mutex " : "";
+  const char *kind = wait->is_mutex && !wait->is_gil ? lock_kind(wait) : "";
+  const char *space = *kind ? " " : "";
   if (wait->is_mutex && wait->owner)
-    snprintf(out, size, "%s(%s%s, held by thread %d)", call, kind, name, wait->owner);
+    snprintf(out, size, "%s(%s%s%s, held by thread %d)", call, kind, space, name, wait->owner);
   else
-    snprintf(out, size, wait->is_mutex ? "%s(%s%s, holder unknown)" : "%s(%s%s)", call, kind, name);
+    snprintf(out, size, wait->is_mutex ? "%s(%s%s%s, holder unknown)" : "%s(%s%s%s)", call, kind,
+             space, name);
 }
 
 /* What the threads wait for; only the system call if its arguments differ. */
@@ -466,15 +470,16 @@ static void print_deadlock(FILE *out, const target_t *target, const thread_t *fi
   fprintf(out, "\n%sdeadlock:%s thread %d", style.alarm, style.plain, first->tid);
   print_name(out, first->name);
   if (first->wait.owner == first->tid) {
-    fprintf(out, " waits for a mutex that it holds itself\n");
+    fprintf(out, " waits for a %s that it holds itself\n", lock_kind(&first->wait));
     return;
   }
   const thread_t *thread = first;
   do {
-    const char *what = thread->wait.is_gil ? "the GIL" : "a mutex";
+    const wait_t *wait = &thread->wait;
+    const char *article = wait->is_gil ? "the" : "a", *kind = lock_kind(wait);
     thread = thread_by_tid(target, thread->wait.owner);
     if (!thread) break;
-    fprintf(out, " waits for %s held by thread %d", what, thread->tid);
+    fprintf(out, " waits for %s %s held by thread %d", article, kind, thread->tid);
     if (thread == first) break;
     print_name(out, thread->name);
     fputs(", which", out);

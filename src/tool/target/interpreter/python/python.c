@@ -7,11 +7,13 @@
 #include <stdlib.h>
 
 #include "base/array.h"
+#include "os/os.h"
 #include "python/chain.h"
 #include "python/find.h"
 #include "python/gil.h"
 #include "python/states.h"
 #include "target/interpreter/python/codes.h"
+#include "target/interpreter/python/held.h"
 #include "target/interpreter/python/python.h"
 
 /* A PyThreadState. */
@@ -26,6 +28,9 @@ typedef struct python {
   python_runtime_t runtime;
   ARRAY(state_t) states;
   bool holds_lock;
+  /* as of HELD_NS; 0: not read */
+  held_locks_t held;
+  uint64_t held_ns;
   python_codes_t codes;
 } python_t;
 
@@ -45,6 +50,7 @@ static bool find(interpreter_t *self) {
 static void close(interpreter_t *self) {
   python_t *p = (python_t *)self;
   free(p->states.items);
+  free(p->held.items);
   python_codes_free(&p->codes);
 }
 
@@ -62,6 +68,7 @@ static bool add_state(void *context, uint64_t address) {
 static void list_threads(interpreter_t *self) {
   python_t *p = (python_t *)self;
   p->states.count = 0;
+  p->held_ns = 0;
   python_states(&p->runtime, &self->memory, add_state, p);
 }
 
@@ -147,6 +154,29 @@ bool python_lock_at(interpreter_t *self, uint64_t futex, python_lock_t *out) {
     return true;
   }
   return false;
+}
+
+/* ---- locks of the module threading ---------------------------------------------------------- */
+
+/* Reading the frames of all threads for each one that waits would take long, if there are many. */
+#define HELD_NS_MAX UINT64_C(1000000)
+
+static void read_held(python_t *p) {
+  uint64_t now = os_monotonic_ns();
+  if (p->held_ns && now - p->held_ns < HELD_NS_MAX) return;
+  p->held.count = 0;
+  for (size_t i = 0; i < p->states.count; i++)
+    held_locks_add(&p->held, p->runtime.layout, &p->common.memory, p->states.items[i].address);
+  p->held_ns = now;
+}
+
+pid_t python_holder_of(interpreter_t *self, uint64_t futex, bool again) {
+  python_t *p = (python_t *)self;
+  if (self->kind != &python_kind || self->problem) return 0;
+  if (again) p->held_ns = 0;
+  read_held(p);
+  uint64_t state = held_locks_holder(&p->held, futex);
+  return state ? thread_of(p, state) : 0;
 }
 
 /* ---- names ---------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What only CPython has: its global lock. The functions return false for other interpreters, and
- * for versions that sonde does not know.
+ * What only CPython has: its global lock, and the holders of the locks of its programs. The
+ * functions return false for other interpreters, and for versions that sonde does not know.
  */
 #ifndef SONDE_TARGET_INTERPRETER_PYTHON_PYTHON_H
 #define SONDE_TARGET_INTERPRETER_PYTHON_PYTHON_H
@@ -22,5 +22,9 @@ typedef struct python_lock {
 
 /* Finds the global lock behind FUTEX. False: it is none. */
 bool python_lock_at(interpreter_t *self, uint64_t futex, python_lock_t *out);
+
+/* The thread that holds the lock of Python's module threading behind FUTEX, in a `with` block; 0:
+ * unknown, or it is none. AGAIN: reads the memory again, even if it was read just now. */
+pid_t python_holder_of(interpreter_t *self, uint64_t futex, bool again);
 
 #endif
