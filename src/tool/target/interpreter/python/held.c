@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "target/interpreter/python/held.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/load.h"
 #include "python/chain.h"
 #include "python/code.h"
@@ -50,20 +52,6 @@ static uint32_t values_at(const uint8_t *table, size_t size, uint32_t position) 
   return 0;
 }
 
-static uint32_t values_of(const python_chain_t *chain) {
-  uint8_t table[TABLE_MAX];
-  uint64_t object, data, size;
-  uint32_t position;
-  memory_t *memory = chain->memory;
-  if (!python_position(chain->layout, chain->code, chain->instruction, &position) ||
-      position == PYTHON_NOT_BEGUN ||
-      !memory->read(memory, chain->code + chain->layout->code_exceptions, &object, sizeof object) ||
-      !python_bytes(memory, object, &data, &size) || !size || size > sizeof table ||
-      !memory->read(memory, data, table, (size_t)size))
-    return 0;
-  return values_at(table, (size_t)size, position);
-}
-
 /* ---- frames ------------------------------------------------------------------------------- */
 
 /* VALUE: of a frame's stack. */
@@ -75,22 +63,34 @@ static void add_value(held_locks_t *locks, memory_t *memory, uint64_t state, uin
       !(is_named(memory, object, "_thread.lock") || is_named(memory, object, "_thread.RLock")) ||
       !memory->read(memory, object + LOCK, &semaphore, sizeof semaphore))
     return;
-  if ((lock = ARRAY_ADD(*locks))) *lock = (held_lock_t){semaphore, state};
+  if ((lock = ARRAY_ADD(locks->found))) *lock = (held_lock_t){semaphore, state};
 }
 
-static void add_frame(held_locks_t *locks, const python_chain_t *chain, uint64_t state) {
+/* How many values are on the stack of the frame that CHAIN is at, if it is in a block. */
+static uint32_t values_of(const python_chain_t *chain, const held_code_t *code) {
+  uint8_t table[TABLE_MAX];
+  uint32_t position;
+  if (!code->size || code->size > sizeof table ||
+      !python_position(chain->layout, chain->code, chain->instruction, &position) ||
+      position == PYTHON_NOT_BEGUN ||
+      !chain->memory->read(chain->memory, code->table, table, (size_t)code->size))
+    return 0;
+  return values_at(table, (size_t)code->size, position);
+}
+
+static void add_frame(held_locks_t *locks, const python_chain_t *chain, const held_code_t *code,
+                      uint64_t state) {
   uint64_t values[VALUES_MAX];
-  uint32_t variables, count = values_of(chain);
-  memory_t *memory = chain->memory;
-  const python_layout_t *l = chain->layout;
+  uint32_t count = values_of(chain, code);
+  uint64_t at = chain->address + chain->layout->frame_values + 8 * (uint64_t)code->variables;
   if (!count || count > VALUES_MAX ||
-      !memory->read(memory, chain->code + l->code_variables, &variables, sizeof variables) ||
-      !memory->read(memory, chain->address + l->frame_values + 8 * (uint64_t)variables, values,
-                    count * sizeof *values))
+      !chain->memory->read(chain->memory, at, values, count * sizeof *values))
     return;
   for (uint32_t i = 0; i < count; i++)
-    add_value(locks, memory, state, values[i]);
+    add_value(locks, chain->memory, state, values[i]);
 }
+
+/* ---- code objects ------------------------------------------------------------------------- */
 
 static bool is_condition_wait(const python_chain_t *chain) {
   static const char wait[] = "Condition.wait";
@@ -102,6 +102,34 @@ static bool is_condition_wait(const python_chain_t *chain) {
          !strcmp(name, wait);
 }
 
+static held_code_t read_code(const python_chain_t *chain) {
+  held_code_t code = {.address = chain->code, .is_condition_wait = is_condition_wait(chain)};
+  const python_layout_t *l = chain->layout;
+  memory_t *memory = chain->memory;
+  uint64_t table;
+  if (!memory->read(memory, chain->code + l->code_variables, &code.variables,
+                    sizeof code.variables) ||
+      !memory->read(memory, chain->code + l->code_exceptions, &table, sizeof table) ||
+      !python_bytes(memory, table, &code.table, &code.size))
+    code.size = 0;
+  return code;
+}
+
+static const held_code_t *code_of(held_locks_t *locks, const python_chain_t *chain) {
+  held_code_t *place = &locks->codes[hash_number(chain->code) % HELD_CODES];
+  if (place->address != chain->code) *place = read_code(chain);
+  return place;
+}
+
+/* ---- all locks ---------------------------------------------------------------------------- */
+
+void held_locks_clear(held_locks_t *locks) {
+  locks->found.count = 0;
+  memset(locks->codes, 0, sizeof locks->codes);
+}
+
+void held_locks_free(held_locks_t *locks) { free(locks->found.items); }
+
 void held_locks_add(held_locks_t *locks, const python_layout_t *layout, memory_t *memory,
                     uint64_t state) {
   python_chain_t chain;
@@ -110,15 +138,16 @@ void held_locks_add(held_locks_t *locks, const python_layout_t *layout, memory_t
     return;
   while ((step = python_chain_next(&chain)) < PYTHON_END) {
     if (step != PYTHON_FRAME) continue;
-    if (is_condition_wait(&chain)) return;
-    add_frame(locks, &chain, state);
+    const held_code_t *code = code_of(locks, &chain);
+    if (code->is_condition_wait) return;
+    add_frame(locks, &chain, code, state);
   }
 }
 
 uint64_t held_locks_holder(const held_locks_t *locks, uint64_t semaphore) {
   uint64_t holder = 0;
-  for (size_t i = 0; i < locks->count; i++) {
-    const held_lock_t *lock = &locks->items[i];
+  for (size_t i = 0; i < locks->found.count; i++) {
+    const held_lock_t *lock = &locks->found.items[i];
     if (lock->semaphore != semaphore || lock->state == holder) continue;
     if (holder) return 0;
     holder = lock->state;

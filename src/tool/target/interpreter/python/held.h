@@ -27,9 +27,30 @@ typedef struct held_lock {
   uint64_t state;
 } held_lock_t;
 
-typedef ARRAY(held_lock_t) held_locks_t;
+/* What the search needs of a code object. */
+typedef struct held_code {
+  /* 0: the place is empty */
+  uint64_t address;
+  bool is_condition_wait;
+  /* the count of variables; bytes of the exception table, and where they are */
+  uint32_t variables;
+  uint64_t size, table;
+} held_code_t;
 
-/* Adds the locks that the thread of STATE holds. Does nothing for versions that have no layout. */
+enum { HELD_CODES = 256 };
+
+/* The locks that threads hold, and code objects that were read for them. All zero: none. */
+typedef struct held_locks {
+  ARRAY(held_lock_t) found;
+  held_code_t codes[HELD_CODES];
+} held_locks_t;
+
+/* Forgets all locks, and the code objects, which may end when the program runs. */
+void held_locks_clear(held_locks_t *locks);
+void held_locks_free(held_locks_t *locks);
+
+/* Adds the locks that the thread of STATE holds. Does nothing for versions that have no layout.
+ * Costs one read per frame, and a few more for a code object that is new and in a block. */
 void held_locks_add(held_locks_t *locks, const python_layout_t *layout, memory_t *memory,
                     uint64_t state);
 

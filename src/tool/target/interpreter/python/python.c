@@ -28,9 +28,9 @@ typedef struct python {
   python_runtime_t runtime;
   ARRAY(state_t) states;
   bool holds_lock;
-  /* as of HELD_NS; 0: not read */
   held_locks_t held;
-  uint64_t held_ns;
+  /* until when they need not be read again; 0: not read */
+  uint64_t held_until_ns;
   python_codes_t codes;
 } python_t;
 
@@ -50,7 +50,7 @@ static bool find(interpreter_t *self) {
 static void close(interpreter_t *self) {
   python_t *p = (python_t *)self;
   free(p->states.items);
-  free(p->held.items);
+  held_locks_free(&p->held);
   python_codes_free(&p->codes);
 }
 
@@ -68,7 +68,7 @@ static bool add_state(void *context, uint64_t address) {
 static void list_threads(interpreter_t *self) {
   python_t *p = (python_t *)self;
   p->states.count = 0;
-  p->held_ns = 0;
+  p->held_until_ns = 0;
   python_states(&p->runtime, &self->memory, add_state, p);
 }
 
@@ -158,22 +158,22 @@ bool python_lock_at(interpreter_t *self, uint64_t futex, python_lock_t *out) {
 
 /* ---- locks of the module threading ---------------------------------------------------------- */
 
-/* Reading the frames of all threads for each one that waits would take long, if there are many. */
-#define HELD_NS_MAX UINT64_C(1000000)
-
+/* Reads the frames of all threads, for each thread that waits. If there are many, this takes long:
+ * it is done for at most a twentieth of the time. */
 static void read_held(python_t *p) {
-  uint64_t now = os_monotonic_ns();
-  if (p->held_ns && now - p->held_ns < HELD_NS_MAX) return;
-  p->held.count = 0;
+  uint64_t start = os_monotonic_ns();
+  if (start < p->held_until_ns) return;
+  held_locks_clear(&p->held);
   for (size_t i = 0; i < p->states.count; i++)
     held_locks_add(&p->held, p->runtime.layout, &p->common.memory, p->states.items[i].address);
-  p->held_ns = now;
+  uint64_t now = os_monotonic_ns();
+  p->held_until_ns = now + 20 * (now - start);
 }
 
 pid_t python_holder_of(interpreter_t *self, uint64_t futex, bool again) {
   python_t *p = (python_t *)self;
   if (self->kind != &python_kind || self->problem) return 0;
-  if (again) p->held_ns = 0;
+  if (again) p->held_until_ns = 0;
   read_held(p);
   uint64_t state = held_locks_holder(&p->held, futex);
   return state ? thread_of(p, state) : 0;
