@@ -195,6 +195,34 @@ kept = hoard(200)
     assert re.search(r" hoard  .*:3", text) or re.search(r"hoard.<locals>.<listcomp>  .*:3", text), text
 
 
+HOARD = """
+import os, signal, time
+kept = []
+def hoard():
+    for i in range(300):
+        kept.append([str(n) for n in range(40)])
+for i in range(60):
+    hoard()
+    time.sleep(0.03)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def growth():
+    """`why` says how to see who makes the objects of a program that grows, and then says it."""
+    for options in [], ["--malloc"]:
+        told = " ".join(sonde("why", _run(HOARD, *options, status=-9)).split())
+        assert "memory grows to the end" in told and "record with PYTHONMALLOC=malloc and --malloc" in told, told
+        assert "mapped in" not in told, told
+    os.environ["PYTHONMALLOC"] = "malloc"
+    try:
+        told = " ".join(sonde("why", _run(HOARD, "--malloc", status=-9)).split())
+    finally:
+        del os.environ["PYTHONMALLOC"]
+    assert "The heap grows to the end" in told and "allocated by hoard" in told, told
+    assert "PYTHONMALLOC" not in told, told
+
+
 def every_block():
     """Each block has the Python frames that allocated it, with and without history."""
     found = {}

@@ -163,9 +163,17 @@ static uint64_t heap_at(const why_t *w, uint64_t time_ns) {
 
 /* Who mapped the memory that is mapped at the end, outside of the allocator. */
 static bool weigh_mappings(why_t *w, why_weights_t *out) {
-  static const char *const allocator[] = {
-      "malloc",         "calloc",   "realloc",        "memalign",       "sysmalloc",
-      "posix_memalign", "new_heap", "pthread_create", "allocate_stack", NULL};
+  static const char *const allocator[] = {"malloc",
+                                          "calloc",
+                                          "realloc",
+                                          "memalign",
+                                          "sysmalloc",
+                                          "posix_memalign",
+                                          "new_heap",
+                                          "pthread_create",
+                                          "allocate_stack",
+                                          "PyObject_ArenaMmap",
+                                          NULL};
   for (size_t i = 0; w->mappings && i < w->mappings->count; i++) {
     const mapped_range_t *m = &w->mappings->items[i];
     const why_stack_t *s = m->stack ? why_stack(w, m->stack) : NULL;
@@ -173,6 +181,13 @@ static bool weigh_mappings(why_t *w, why_weights_t *out) {
       return false;
   }
   return true;
+}
+
+/* Python maps large areas, and divides them among its objects. */
+static bool divides_mappings(const why_t *w) {
+  size_t calls = 0;
+  if (w->reader) (void)reader_python_calls(w->reader, &calls);
+  return calls != 0;
 }
 
 static void find_resident(why_t *w, findings_list_t *out) {
@@ -191,7 +206,9 @@ static void find_resident(why_t *w, findings_list_t *out) {
   /* Without a culprit it may be the working memory of a program that grows. */
   finding_t f = {.kind = WHY_RESIDENT,
                  .is_note = !hot,
-                 .score = hot ? 58 : 12,
+                 .score = hot                   ? 58
+                          : divides_mappings(w) ? 25
+                                                : 12,
                  .culprit = hot ? hot->function : NULL,
                  .since_ns = s->first_ns,
                  .amount = grown,
@@ -206,6 +223,10 @@ static void find_resident(why_t *w, findings_list_t *out) {
   if (hot)
     (void)snprintf(f.what + used, sizeof f.what - used, "; it was mapped in %s",
                    why_place_of(hot->example, hot->function, place));
+  else if (divides_mappings(w))
+    (void)snprintf(f.what + used, sizeof f.what - used,
+                   "; objects of Python are no blocks of malloc: record with PYTHONMALLOC=malloc "
+                   "and --malloc to see who makes them");
   WHY_SAY(f.advice, "%s",
           hot         ? "unmap what is no longer used"
           : w->replay ? "see the mappings: sonde report FILE vm"
