@@ -45,6 +45,20 @@ def deadlock():
             kill(program)
 
 
+def of_acquire():
+    """Locks without a block have no known holder. `why` shows where they are waited for, not the thread that joins."""
+    program, ids = _start(_pythons()[0], "acquired", "Lock")
+    try:
+        told = []
+        until(lambda: told.append(" ".join(sonde("why", program.pid).split())) or "hangs: thread" in told[-1],
+              "why finds that nobody can go on")
+        assert "in acquire_both (locks.py:" in told[-1] and any(str(tid) in told[-1] for tid in ids.values()), told[-1]
+        threads = _threads(program.pid)
+        assert not [thread for thread in threads.values() if "owner" in thread], threads
+    finally:
+        kill(program)
+
+
 def itself():
     program, _ = _start(_pythons()[0], "itself", "Lock")
     try:

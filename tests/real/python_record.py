@@ -216,11 +216,14 @@ def growth():
         assert "mapped in" not in told, told
     os.environ["PYTHONMALLOC"] = "malloc"
     try:
-        told = " ".join(sonde("why", _run(HOARD, "--malloc", status=-9)).split())
+        path = _run(HOARD, "--malloc", status=-9)
+        told = " ".join(sonde("why", path).split())
     finally:
         del os.environ["PYTHONMALLOC"]
     assert "The heap grows to the end" in told and "allocated by hoard" in told, told
     assert "PYTHONMALLOC" not in told, told
+    libraries = report(path, "malloc")["malloc"]["libraries"]
+    assert libraries[0]["module"] == "[Python]" and libraries[0]["peak"]["bytes"] > 1e7, libraries
 
 
 def every_block():

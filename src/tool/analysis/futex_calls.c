@@ -43,6 +43,9 @@ static const futex_wait_t waits[] = {
     {"::lock_exclusive_slow", "RwLock::write", LOCK},
     {"::wait_optional_timeout", "Condvar::wait", CONDITION},
     {"::wait_until_internal", "Condvar::wait", CONDITION},
+    /* Python's module threading, whose locks are semaphores */
+    {"Condition.wait", NULL, CONDITION},
+    {"Thread.join", NULL, THREAD},
 };
 
 static bool matches(const char *function, const char *symbol) {

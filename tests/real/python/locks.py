@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A program whose threads hold locks of the module threading. Prints the ids of its threads as JSON.
 
-usage: locks.py deadlock|itself|held|condition|pool Lock|RLock"""
+usage: locks.py deadlock|acquired|itself|held|condition|pool Lock|RLock"""
 import json
 import sys
 import threading
@@ -33,6 +33,12 @@ def transfer(one, other):
         BOTH.wait()
         with other:
             pass
+
+
+def acquire_both(one, other):
+    one.acquire()
+    BOTH.wait()
+    other.acquire()
 
 
 def take_twice():
@@ -78,6 +84,8 @@ def store():
 
 if MODE == "deadlock":
     threads = [start("one", transfer, FIRST, SECOND), start("other", transfer, SECOND, FIRST)]
+elif MODE == "acquired":
+    threads = [start("one", acquire_both, FIRST, SECOND), start("other", acquire_both, SECOND, FIRST)]
 elif MODE == "itself":
     threads = [start("one", take_twice)]
 elif MODE == "held":
@@ -94,4 +102,4 @@ else:
     threads = [start(f"worker {i}", store) for i in range(4)]
 print(json.dumps(IDS), flush=True)
 for each in threads:
-    each.join(600)
+    each.join()

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "recorder/monitor/thread_file.h"
+#include "target/interpreter/interpreter.h"
 
 /* ---- /proc -------------------------------------------------------------------------------- */
 
@@ -44,9 +45,14 @@ static bool read_stat(pid_t pid, process_stat_t *out) {
 
 /* ---- signals ------------------------------------------------------------------------------ */
 
+static bool is_python(const target_t *target) {
+  return target->interpreter && target->interpreter->kind->language == LANGUAGE_PYTHON;
+}
+
 /* A handler may write to a pipe or post a semaphore. Handlers of faults do not run in a thread that
- * waits. glibc uses 32 and 33 itself. */
-static bool catches_signals(pid_t pid) {
+ * waits. glibc uses 32 and 33 itself. Python catches SIGINT to end the program. */
+static bool catches_signals(const target_t *target) {
+  pid_t pid = target->pid;
   static const int harmless[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, 32, 33};
   char text[4096];
   if (!thread_file_read(-1, pid, pid, "status", text, sizeof text)) return true;
@@ -55,6 +61,7 @@ static bool catches_signals(pid_t pid) {
   unsigned long long caught = strtoull(line + strlen("\nSigCgt:"), NULL, 16);
   for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
     caught &= ~(1ULL << (harmless[i] - 1));
+  if (is_python(target)) caught &= ~(1ULL << (SIGINT - 1));
   return caught != 0;
 }
 
@@ -134,7 +141,7 @@ static bool is_endless(const target_t *target, const thread_t *t) {
 bool stuck_for_ever(const target_t *target) {
   for (size_t i = 0; i < target->thread_count; i++)
     if (!is_endless(target, &target->threads[i])) return false;
-  return target->thread_count && !catches_signals(target->pid);
+  return target->thread_count && !catches_signals(target);
 }
 
 /* ---- children ----------------------------------------------------------------------------- */
