@@ -10,6 +10,7 @@
 #include "symbol/demangle.h"
 #include "symbol/generated.h"
 #include "symbol/language.h"
+#include "symbol/ranges.h"
 #include "symbol/short_name.h"
 #include "symbol/symbol.h"
 
@@ -23,8 +24,9 @@ typedef struct functions {
 
 typedef struct module {
   symbol_module_t *symbols;
+  ranges_t *ranges; /* NULL: not opened, or it cannot be */
   const char *library;
-  bool opened, system, own;
+  bool opened, ranges_opened, system, own;
   symbol_reason_t reason; /* why a frame has no name, if the image's file is the cause */
 } module_t;
 
@@ -70,6 +72,8 @@ void frame_names_free(frame_names_t *n) {
     free(n->functions[i].names);
     free(n->functions[i].text);
   }
+  for (size_t i = 0; n->modules && i < n->image_count; i++)
+    ranges_close(n->modules[i].ranges);
   free(n->functions);
   free(n->modules);
   if (n->symbolizer && !n->options.symbolizer) symbolizer_free(n->symbolizer);
@@ -96,6 +100,18 @@ static module_t *module_of(frame_names_t *n, const record_image_t *image) {
                             .build_id_size = image->build_id_size};
   m->symbols = symbolizer_module(n->symbolizer, &source);
   return m;
+}
+
+/* The start of the function that has ADDRESS, so that all frames of a function without a name have
+ * the same text; ADDRESS if that is not known. */
+static uint64_t function_start(module_t *m, const record_image_t *image, uint64_t address,
+                               bool exact) {
+  if (!m->ranges_opened) {
+    m->ranges = ranges_open(image->path, image->build_id, image->build_id_size);
+    m->ranges_opened = true;
+  }
+  uint64_t inside = address - !exact, start = ranges_start(m->ranges, inside);
+  return start == inside ? address : start;
 }
 
 /* "libfoo.so+0x12", "0x12", or the text of a pseudo-frame; frame_names_free frees it. */
@@ -179,6 +195,8 @@ static void look_up(frame_names_t *n, const record_frame_t *f, functions_t *a) {
       set_language(name, language_of_pc(f->pc));
     else if (!m && stored && name->known)
       set_generated(name, a);
+    if (!name->known && m && !f->text && image->path[0] == '/')
+      address = function_start(m, image, address, f->flags & FRAME_EXACT);
     if (!name->known) name->function = text_without_name(f, m, address);
     if (!name->function) a->count = 0;
   }

@@ -18,7 +18,7 @@ static bool weigh(const why_t *w, why_weights_t *out) {
 static const why_stack_t *hottest_innermost(const why_t *w, uint64_t all, uint64_t *ticks) {
   for (size_t i = 0; i < w->samples.count; i++) {
     const why_stack_t *s = w->samples.items[i].stack;
-    if (!s->count || !s->functions[0].known) continue;
+    if (!s->count || (!s->functions[0].known && !*s->functions[0].path)) continue;
     *ticks = 0;
     for (size_t k = i; k < w->samples.count; k++) {
       const why_stack_t *other = w->samples.items[k].stack;
