@@ -79,6 +79,14 @@ def cut_rows_and_cut_frames_differ():
     assert "more frames (--all)" in text, text
 
 
+def the_head_names_the_program():
+    path, done = record_audit([compile_audited("int main(void) { return 0; }", "-static"), "one", "two words"], "files")
+    assert done.returncode == 0, done
+    program = json.loads(sonde("report", "--json", path))
+    assert program["arguments"][1:] == ["one", "two words"], program
+    assert re.search(r"^  program    \S+ one two words$", sonde("report", path, "audit"), re.M), sonde("report", path, "audit")
+
+
 def the_head_says_that_calls_were_traced():
     text = sonde("report", _recorded(), "audit")
     head = re.search(r"^audit\n(  .*\n(?:   .*\n)*)", text, re.M)[1]
@@ -163,5 +171,5 @@ def hooked_calls_are_still_counted_as_such():
 
 
 run_cases([a_cut_stack_keeps_the_programs_functions, all_cuts_no_stack, cut_rows_and_cut_frames_differ,
-           the_head_says_that_calls_were_traced, exports_have_the_traced_calls, an_old_baseline_does_not_know_new_traced_calls,
+           the_head_names_the_program, the_head_says_that_calls_were_traced, exports_have_the_traced_calls, an_old_baseline_does_not_know_new_traced_calls,
            a_program_that_makes_its_calls_itself, hooked_calls_are_still_counted_as_such])
