@@ -260,6 +260,25 @@ static bool same_function(const policy_function_t *a, const policy_function_t *b
   return !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
 }
 
+static void take_function(policy_category_t *c, uint32_t number) {
+  size_t kept = 0;
+  for (size_t i = 0; i < c->function_count; i++)
+    if (c->functions[i] != number) c->functions[kept++] = c->functions[i];
+  c->function_count = kept;
+}
+
+static bool is_whole(const policy_category_t *c) { return !c->match.count && !c->except.count; }
+
+/* Of two built-in policies, the last decides: a call is not reported twice. */
+static void take_from_earlier(const policy_parser_t *r, const policy_category_t *c) {
+  for (size_t i = 0; r->builtin && is_whole(c) && i < r->policy->category_count; i++) {
+    policy_category_t *earlier = &r->policy->categories[i];
+    if (earlier->source == c->source || !is_whole(earlier)) continue;
+    for (size_t k = 0; k < c->function_count; k++)
+      take_function(earlier, c->functions[k]);
+  }
+}
+
 /* Adds F, described at LINE, to C. Of two built-in policies, the last decides what is recorded. */
 static bool add_to_category(policy_parser_t *r, size_t line, policy_category_t *c,
                             const policy_function_t *f) {
@@ -350,6 +369,7 @@ static bool add_category(policy_parser_t *r, const yaml_node_t *entry, void *con
     return wrong(r, line_of(entry), "the category '%s' has no functions", c.id);
   if (!has_text(r, entry, &c, "match") || !has_text(r, entry, &c, "except")) return false;
   c.source = r->number;
+  take_from_earlier(r, &c);
   for (size_t i = 0; i < p->category_count; i++)
     if (!strcmp(p->categories[i].id, c.id)) {
       if (p->categories[i].source == c.source)
