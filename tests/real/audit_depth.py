@@ -103,4 +103,18 @@ def ready_policies_name_flags(folder):
         assert done.returncode == 2 and "or a list of them" in done.stderr, done
 
 
+def of_two_ready_policies_the_last_has_a_function(folder):
+    program = compile_c(DOES, "-O1", "-g")
+    for policy, category in ("descriptors,net", "net.socket"), ("net,descriptors", "descriptor.socket"):
+        rows = _audit(folder, program, f"--audit={policy}")
+        assert {row["category"] for row in rows if row["function"] == "socket"} == {category}, (policy, rows)
+        assert any(row["category"] == "net.connect" for row in rows), (policy, rows)
+
+
+def notes_are_no_faults(folder):
+    path = folder / "run.sonde"
+    sonde("record", "--audit=net,exec", "-o", path, "--", compile_c(DOES, "-O1", "-g"), cwd=folder)
+    assert "Sensitive call" not in sonde("why", path), sonde("why", path)
+
+
 run_cases(globals())

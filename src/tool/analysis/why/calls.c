@@ -13,9 +13,11 @@ static bool is_local(const why_call_t *c) {
          (strchr(c->arguments, '/') || strstr(c->arguments, "unix") || strchr(c->arguments, '@'));
 }
 
-/* Errors of the policy, and calls that leave the process. Other warnings are for 'sonde audit'. */
+/* Errors of the policy, and calls that leave the process unless they are mere notes, as in the
+ * policies that list calls. Other warnings are for 'sonde audit'. */
 static bool is_told(const why_call_t *c) {
   static const char *const categories[] = {"net.connect", "proc.exec", NULL};
+  if (!strcmp(c->level, "note")) return false;
   return !strcmp(c->level, "error") || why_is_any(c->category, categories);
 }
 
