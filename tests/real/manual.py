@@ -29,6 +29,18 @@ def help_fits_the_terminal():
             assert f"--{option['name']}" in text, (verb["name"], option)
 
 
+def no_line_of_the_help_is_torn():
+    """A line has one word only where the next line begins a list's row, or its first word does not fit."""
+    def indent(line):
+        return len(line) - len(line.lstrip())
+    for verb in VERBS:
+        lines = sonde("help", verb["name"]).splitlines()
+        torn = [line for line, after in zip(lines, lines[1:])
+                if indent(line) >= 20 and indent(line) == indent(after) and len(line.split()) == 1 and not line.endswith(".")
+                and not after.split()[0].endswith(":") and len(line) + 1 + len(after.split()[0]) < 79]
+        assert not torn, (verb["name"], torn)
+
+
 def _parts():
     return [(verb, part) for verb in VERBS for part in verb.get("parts", [])]
 

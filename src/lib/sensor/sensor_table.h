@@ -29,32 +29,28 @@
          "record allocations. Without MODE: all\n"                                                 \
          "  all      malloc, free and mmap with stacks\n"                                          \
          "  malloc   only blocks; vm: only memory mappings\n"                                      \
-         "  live     live blocks; livevm: also live mappings\n"                                    \
+         "  live     live blocks; livevm: and mappings\n"                                          \
          "  sample:BYTES  on average one block in BYTES\n"                                         \
          "  off      nothing until 'sonde ctl' changes it")                                        \
   OPTION(sample, RECORD_SAMPLES, "[HZ]",                                                           \
          "sample threads HZ times per second of CPU time (" SENSOR_STRING(SENSOR_DEFAULT_HZ) ")")  \
   ALWAYS(crash)                                                                                    \
-  OPTION(trace, RECORD_CALLS, "[PATTERN]",                                                         \
-         "record every call of functions compiled with\n"                                          \
-         "-finstrument-functions, -fpatchable-function-entry=5\n"                                  \
-         "or clang's -fxray-instrument. PATTERN selects imported\n"                                \
-         "functions, Objective-C methods, and functions compiled\n"                                \
-         "with -fpatchable-function-entry or -fxray-instrument:\n"                                 \
-         "'libssl*:SSL_*,malloc', '-[Account *]'.\n"                                               \
-         "IMAGE!FUNCTION selects functions of a program or\n"                                      \
-         "library that was not rebuilt, whoever calls them, and\n"                                 \
-         "patches them; without IMAGE, the program's own: '!*'.\n"                                 \
-         "'!read' also selects net::Socket::read")                                                 \
+  OPTION(                                                                                          \
+      trace, RECORD_CALLS, "[PATTERN]",                                                            \
+      "record every call of functions compiled with -finstrument-functions, "                      \
+      "-fpatchable-function-entry=5 or clang's -fxray-instrument. PATTERN selects imported "       \
+      "functions, Objective-C methods, and functions compiled with -fpatchable-function-entry "    \
+      "or -fxray-instrument: 'libssl*:SSL_*,malloc', '-[Account *]'. IMAGE!FUNCTION selects "      \
+      "functions of a program or library that was not rebuilt, whoever calls them, and patches "   \
+      "them; without IMAGE, the program's own: '!*'. '!read' also selects net::Socket::read")      \
   OPTION(                                                                                          \
       stall, RECORD_STALLS, "[MS]",                                                                \
-      "report iterations of event loops that take longer than\n"                                   \
-      "MS milliseconds, and what caused them. With -p: single\n"                                   \
-      "waits inside an iteration that last MS. Default: " SENSOR_STRING(SENSOR_DEFAULT_STALL_MS))  \
+      "report iterations of event loops that take longer than MS milliseconds, and what caused "   \
+      "them. With -p: single waits inside an iteration that last MS. "                             \
+      "Default: " SENSOR_STRING(SENSOR_DEFAULT_STALL_MS))                                          \
   OPTION(audit, RECORD_AUDIT, "[POLICY:linux|apple|descriptors|files|net|exec]",                   \
-         "record calls of sensitive functions; POLICY is a file,\n"                                \
-         "linux (default), apple, descriptors, files, net, exec,\n"                                \
-         "or a list: files,net; see 'sonde help audit'")                                           \
+         "record calls of sensitive functions; POLICY is a file, linux (default), apple, "         \
+         "descriptors, files, net, exec, or a list: files,net; see 'sonde help audit'")            \
   ALWAYS(leaks)
 
 #define SENSOR_IGNORE(name)
