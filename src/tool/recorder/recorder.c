@@ -26,10 +26,10 @@
 #include "recorder/monitor/outside/agentless.h"
 #include "recorder/monitor/outside/attached.h"
 #include "recorder/monitor/outside/observed.h"
-#include "recorder/monitor/outside/program.h"
 #include "recorder/monitor/outside/traced.h"
 #include "recorder/process_facts.h"
 #include "recorder/processes.h"
+#include "recorder/recording_file.h"
 #include "recorder/replace.h"
 #include "recorder/signals.h"
 #include "recorder/start/launch.h"
@@ -410,7 +410,6 @@ static int run(recorder_t *s, char **command_line) {
     recording_refresh(&s->recording); /* more time has passed: the clocks are known better */
     tell_start(s);
     if (s->observed) observed_begin(s->observed, &s->recording);
-    if (s->coverage.alone) program_record(&s->recording, command_line);
     leaks_at_exit_watch(&s->leaks);
     status = monitor(s);
     notes_of_trace(s->recording.control);

@@ -22,6 +22,7 @@
 #include "os/os.h"
 #include "recorder/monitor/coverage_calls.h"
 #include "recorder/monitor/outside/join.h"
+#include "recorder/monitor/outside/program.h"
 
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
@@ -155,7 +156,11 @@ static void executed(tracer_t *t) {
   if (t->begun) write_program(t);
   t->begun = true;
   bool alone = t->calls.options->alone;
-  if (alone) (void)add_relaxed(&t->calls.recording->control->exec_index, 1);
+  if (alone) { /* no agent and no monitor does it */
+    (void)add_relaxed(&t->calls.recording->control->exec_index, 1);
+    program_write(t->calls.writer, t->calls.recording);
+    (void)monitor_writer_flush(t->calls.writer);
+  }
   store_relaxed(&audit->used, 0u); /* the previous program wrote it */
   memset(audit->threads, 0, sizeof audit->threads);
   store_release(&audit->ready, alone);

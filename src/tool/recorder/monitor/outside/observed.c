@@ -144,7 +144,7 @@ uint64_t observed_time_left_ns(const observed_t *o, uint64_t limit_ns) {
 void observed_record(observed_t *o, recording_t *recording) {
   if (!o->writer) o->writer = monitor_writer_new(recording, MONITOR_STREAM + 7);
   if (!o->writer) return;
-  program_write(o->writer, recording, NULL);
+  program_write(o->writer, recording);
   (void)monitor_writer_flush(o->writer);
 }
 
