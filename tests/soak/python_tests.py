@@ -8,7 +8,6 @@ Modules that need the network are left out.
 
 usage: python_tests.py [MODULE…]   for example test_threading; default: MODULES"""
 import collections
-import os
 import pathlib
 import shutil
 import subprocess
