@@ -87,11 +87,22 @@ static bool create_part(output_t *out, const struct stat *old) {
   return fchmod(out->fd, old->st_mode & 0777) == 0;
 }
 
-/* A writer that could also read a pipe would wait for itself when the reader ends. */
+/* A pipe that has a reader is opened for writing alone: a writer that could also read it would wait
+ * for itself when the reader ends. A named pipe without a reader keeps what fits into it: whoever
+ * puts one there does not make sonde wait. */
+static int open_pipe(const char *path) {
+  const int flags = O_CLOEXEC | O_NOCTTY;
+  int fd = open(path, O_WRONLY | O_NONBLOCK | flags);
+  if (fd < 0) return errno == ENXIO && !is_below_proc(path) ? open(path, O_RDWR | flags) : -1;
+  if (fcntl(fd, F_SETFL, 0) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
 static bool open_in_place(output_t *out, const struct stat *old) {
   const int flags = O_TRUNC | O_CLOEXEC | O_NOCTTY;
-  errno = 0;
-  if (!S_ISFIFO(old->st_mode)) out->fd = open(out->target, O_RDWR | flags);
+  if (S_ISFIFO(old->st_mode)) return (out->fd = open_pipe(out->target)) >= 0;
+  out->fd = open(out->target, O_RDWR | flags);
   if (out->fd < 0 && errno != EISDIR) out->fd = open(out->target, O_WRONLY | flags);
   return out->fd >= 0;
 }

@@ -24,6 +24,8 @@ typedef struct malloc_row {
   uint64_t error;            /* of its bytes, if blocks were sampled */
   const char *library;       /* of the owner */
   const frame_name_t *owner; /* the function that owns the stacks, or one in that library */
+  /* What tells the owner from others, and is the same for all of the stacks. */
+  const char *function, *module, *file;
   uint64_t stacks;
   stack_totals_t totals;
 } malloc_row_t;
@@ -41,7 +43,10 @@ static const column_t row_columns[] = {
     {"error_bytes", "error", UNIT_ERROR, FIELD(malloc_row_t, error),
      BASE(malloc_row_t, amount.bytes)},
     {NULL, "blocks", UNIT_COUNT, FIELD(malloc_row_t, amount.count)},
-    {"function", "function", UNIT_FUNCTION, FIELD(malloc_row_t, owner)},
+    {NULL, "function", UNIT_FUNCTION, FIELD(malloc_row_t, owner)},
+    {"function", NULL, UNIT_NAME, FIELD(malloc_row_t, function)},
+    {"module", NULL, UNIT_TEXT, FIELD(malloc_row_t, module), .optional = true},
+    {"file", NULL, UNIT_TEXT, FIELD(malloc_row_t, file), .optional = true},
     {"allocated", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.allocated)},
     {"peak", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.at_peak)},
     {"live", NULL, UNIT_BLOCKS, FIELD(malloc_row_t, totals.live)},
@@ -56,6 +61,8 @@ enum {
   COLUMN_ERROR,
   COLUMN_BLOCKS,
   COLUMN_OWNER,
+  COLUMN_FUNCTION,
+  COLUMN_FILE = COLUMN_FUNCTION + 2,
   COLUMN_LAST = COLUMNS - 2
 };
 
@@ -69,9 +76,11 @@ static void make_columns(const report_t *r, row_kind_t kind, column_t *out) {
     out[COLUMN_AMOUNT].unit = UNIT_COUNT;
     out[COLUMN_BLOCKS].heading = NULL;
   }
-  if (kind == ROW_LIBRARY) {
+  if (kind != ROW_FUNCTION)
+    for (int i = COLUMN_FUNCTION; i <= COLUMN_FILE; i++)
+      out[i].key = NULL;
+  if (kind == ROW_LIBRARY)
     out[COLUMN_OWNER] = (column_t){"module", "library", UNIT_TEXT, FIELD(malloc_row_t, library)};
-  }
   if (kind == ROW_STACK) {
     out[COLUMN_OWNER] = (column_t){"stack", "stack", UNIT_STACK, FIELD(malloc_row_t, totals.stack)};
     out[COLUMN_LAST] = (column_t){"frees", NULL, UNIT_COUNT, FIELD(malloc_row_t, totals.frees)};
@@ -115,7 +124,16 @@ static malloc_row_t row_of(const report_t *r, const stack_totals_t *totals, uint
   const frame_name_t *owner = owner_of(r, totals);
   counts_t amount = counts_of(totals, r->measure);
   uint64_t error = estimate_error(amount, r->replay->sample_bytes).bytes;
-  return (malloc_row_t){amount, error, library_of(owner), owner, stacks, *totals};
+  bool in_file = !*owner->library && owner->file;
+  return (malloc_row_t){amount,
+                        error,
+                        library_of(owner),
+                        owner,
+                        owner->function,
+                        owner->library,
+                        in_file ? owner->file : NULL,
+                        stacks,
+                        *totals};
 }
 
 static bool add_to_group(aggregate_t *groups, const report_t *r, row_kind_t kind,

@@ -41,9 +41,7 @@ static bool read_number(const uint8_t **at, const uint8_t *end, uint32_t *out) {
   return false;
 }
 
-/* How many values are on the stack in the block around POSITION, in bytes of bytecode; 0: there is
- * no block. */
-static uint32_t values_at(const uint8_t *table, size_t size, uint32_t position) {
+uint32_t held_values_at(const uint8_t *table, size_t size, uint32_t position) {
   const uint8_t *at = table, *end = table + size;
   uint32_t start, length, target, depth;
   while (read_number(&at, end, &start) && read_number(&at, end, &length) &&
@@ -75,7 +73,7 @@ static uint32_t values_of(const python_chain_t *chain, const held_code_t *code) 
       position == PYTHON_NOT_BEGUN ||
       !chain->memory->read(chain->memory, code->table, table, (size_t)code->size))
     return 0;
-  return values_at(table, (size_t)code->size, position);
+  return held_values_at(table, (size_t)code->size, position);
 }
 
 static void add_frame(held_locks_t *locks, const python_chain_t *chain, const held_code_t *code,

@@ -54,6 +54,10 @@ void held_locks_free(held_locks_t *locks);
 void held_locks_add(held_locks_t *locks, const python_layout_t *layout, memory_t *memory,
                     uint64_t state);
 
+/* How many values are on the stack in the block around POSITION, in bytes of bytecode, as the
+ * exception table says; 0: there is no block. */
+uint32_t held_values_at(const uint8_t *table, size_t size, uint32_t position);
+
 /* The state that holds the lock with SEMAPHORE; 0: none, or several seem to. */
 uint64_t held_locks_holder(const held_locks_t *locks, uint64_t semaphore);
 
