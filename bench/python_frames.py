@@ -6,7 +6,7 @@ Each program runs in Debian's python3 and in a copy of it in which the symbol Py
 know the copy as an interpreter, so its stacks have native frames alone. Both run plain and recorded, in turn. The cost is
 the difference of what recording adds to each, divided by the events; least of the rounds, since other work only adds.
 
-usage: bench/python_frames.py [ROUNDS]      after a build"""
+usage: bench/python_frames.py [ROUNDS [WORD…]]      after a build; WORD: programs whose name has it"""
 import os
 import pathlib
 import sys
@@ -79,6 +79,7 @@ def main():
     programs = {f"a loop at Python depth {depth}": (LOOP.format(depth=depth, n=2000000), GOALS.get(depth)) for depth in (3, 10, 20)}
     programs |= {f"the same, called by C, {depth}": (BY_C.format(depth=depth, n=2000000), None) for depth in (3, 10, 20)}
     programs |= {name: (text, None) for name, text in LIBRARIES.items()}
+    programs = {name: programs[name] for name in programs if not sys.argv[2:] or any(word in name for word in sys.argv[2:])}
     print(f"{version('python3.11')}, PYTHONMALLOC=malloc; rounds {ROUNDS}, least")
     print("  ns of CPU an event:           with Python  without  Python adds")
     with tempfile.TemporaryDirectory() as folder:
