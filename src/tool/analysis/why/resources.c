@@ -183,11 +183,26 @@ static bool weigh_mappings(why_t *w, why_weights_t *out) {
   return true;
 }
 
+/* Most blocks are Python objects of up to 512 bytes: Python then divides no mappings among them. */
+static bool has_python_objects(why_t *w) {
+  enum { OBJECT_MAX = 512 };
+  static const char *const allocator[] = {"PyObject_Malloc", "PyObject_Calloc", "PyObject_Realloc",
+                                          NULL};
+  uint64_t objects = 0;
+  for (size_t i = 0; w->replay && i < w->replay->stack_count; i++) {
+    const stack_totals_t *t = &w->replay->stacks[i];
+    if (!t->allocated.count || t->allocated.bytes / t->allocated.count > OBJECT_MAX) continue;
+    const why_stack_t *s = why_stack(w, t->stack);
+    if (s && why_calls_any(s, allocator)) objects += t->allocated.count;
+  }
+  return w->replay && objects > w->replay->allocated.count / 2;
+}
+
 /* Python maps large areas, and divides them among its objects. */
-static bool divides_mappings(const why_t *w) {
+static bool divides_mappings(why_t *w) {
   size_t calls = 0;
   if (w->reader) (void)reader_python_calls(w->reader, &calls);
-  return calls != 0;
+  return calls != 0 && !has_python_objects(w);
 }
 
 static void find_resident(why_t *w, findings_list_t *out) {
@@ -204,11 +219,12 @@ static void find_resident(why_t *w, findings_list_t *out) {
       weigh_mappings(w, &weights) ? why_weights_hot(&weights, WHY_HOT_SHARE) : NULL;
   if (hot && (double)weights.sum < 0.5 * grown) hot = NULL;
   /* Without a culprit it may be the working memory of a program that grows. */
+  bool divides = !hot && divides_mappings(w);
   finding_t f = {.kind = WHY_RESIDENT,
                  .is_note = !hot,
-                 .score = hot                   ? 58
-                          : divides_mappings(w) ? 25
-                                                : 12,
+                 .score = hot       ? 58
+                          : divides ? 25
+                                    : 12,
                  .culprit = hot ? hot->function : NULL,
                  .since_ns = s->first_ns,
                  .amount = grown,
@@ -223,7 +239,7 @@ static void find_resident(why_t *w, findings_list_t *out) {
   if (hot)
     (void)snprintf(f.what + used, sizeof f.what - used, "; it was mapped in %s",
                    why_place_of(hot->example, hot->function, place));
-  else if (divides_mappings(w))
+  else if (divides)
     (void)snprintf(f.what + used, sizeof f.what - used,
                    "; objects of Python are no blocks of malloc: record with PYTHONMALLOC=malloc "
                    "and --malloc to see who makes them");
