@@ -341,7 +341,8 @@ int findings_merge(findings_t *f) {
     f->rows[kept++] = row;
   }
   if (good && kept) qsort(f->rows, kept, sizeof *f->rows, by_severity);
-  memmove(f->rows + kept, f->rows + next, (f->count - next) * sizeof *f->rows);
+  if (next < f->count) /* memory ran out */
+    memmove(f->rows + kept, f->rows + next, (f->count - next) * sizeof *f->rows);
   f->count = kept + (f->count - next);
   for (size_t i = 0; i < keys; i++)
     free(key[i]);
