@@ -103,10 +103,11 @@ def without_it_children_are_left_alone():
     assert not children
 
 
-def of_a_killed_recorder_parent_and_child_are_whole(folder):
-    """A shell ends by _exit, without the destructors that complete the recording elsewhere."""
-    path, recorder = start_record(["/bin/sh", "-c", "cat; :"], "--follow", "--malloc", path=str(folder / "run.sonde"), stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE)
+def _killed_recorder(folder, *options):
+    """A recording whose recorder is killed before its program ends. A shell ends by _exit, without the destructors that
+    complete the recording elsewhere."""
+    path, recorder = start_record(["/bin/sh", "-c", "cat; :"], *options, "--malloc", path=str(folder / "run.sonde"),
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     recorder.stdin.write(b"ready\n")
     recorder.stdin.flush()
     recorder.stdout.readline()
@@ -114,6 +115,11 @@ def of_a_killed_recorder_parent_and_child_are_whole(folder):
     recorder.wait()
     recorder.stdin.close()
     assert recorder.stdout.read() == b""  # its writers have ended
+    return path
+
+
+def of_a_killed_recorder_parent_and_child_are_whole(folder):
+    _killed_recorder(folder, "--follow")
     recordings = {report(found)["arguments"][0]: report(found) for found in glob.glob(str(folder / "*.sonde"))}
     assert sorted(recordings) == ["/bin/sh", "cat"], sorted(recordings)
     for told in recordings.values():
@@ -123,17 +129,9 @@ def of_a_killed_recorder_parent_and_child_are_whole(folder):
 
 def a_place_that_a_killed_recorder_did_not_fill_is_no_damage(folder):
     """It reserves the place of a chunk, and then writes: a kill in between leaves zeros."""
-    path, recorder = start_record(["/bin/sh", "-c", "cat; :"], "--malloc", path=str(folder / "run.sonde"), stdin=subprocess.PIPE,
-                                  stdout=subprocess.PIPE)
-    recorder.stdin.write(b"ready\n")
-    recorder.stdin.flush()
-    recorder.stdout.readline()
-    recorder.kill()
-    recorder.wait()
-    recorder.stdin.close()
-    assert recorder.stdout.read() == b""
+    killed = _killed_recorder(folder)
     whole, _ = record(["true"], "--malloc")
-    for source, filling, skipped in (path, b"\0", 0), (path, b"x", 112), (whole, b"\0", 112):
+    for source, filling, skipped in (killed, b"\0", 0), (killed, b"x", 112), (whole, b"\0", 112):
         content = pathlib.Path(source).read_bytes()
         chunks = content.index(b"CHNK")
         changed = folder / "changed.sonde"
