@@ -9,7 +9,7 @@ if(TARGET sonde_command)
   install(TARGETS sonde_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(TARGET sonde_verbs)
-  install(TARGETS sonde_verbs LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/sonde)
+  install(TARGETS sonde_verbs sonde_policy LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/sonde)
 endif()
 if(TARGET sonde_agent) # no library to link, so they are not among them
   install(TARGETS sonde_agent sonde_attached sonde_dormant LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/sonde)

@@ -8,6 +8,7 @@
 # - libsonde-agent.so needs no library and no symbol at all, and hides sonde_*.
 # - libsonde-attached.so has no thread-local storage either, and exports one name.
 # - libsonde-verbs.so exports one name, and the command beside it needs no other library than libc.
+# - libsonde-policy.so exports one name, and needs libyaml and libc.
 nm=$1 readelf=$2 lib=$3 source=$4
 status=0
 
@@ -91,5 +92,13 @@ if [ -e "$verbs" ]; then
   [ -n "$("$nm" -D --defined-only "$verbs")" ] || fault "libsonde-verbs.so exports nothing" "sonde_verbs"
   fault "the command needs other libraries than libc" "$("$readelf" -d "$lib/../bin/sonde" | grep NEEDED |
     grep -Ev '\[(lib(c|dl|pthread)\.so\.[0-9]+|ld-linux[a-z0-9.-]*)\]')"
+fi
+policy=$lib/libsonde-policy.so
+if [ -e "$policy" ]; then
+  echo "libsonde-policy.so is checked"
+  fault "libsonde-policy.so exports other names than its table" \
+    "$("$nm" -D --defined-only "$policy" | awk '$3 != "sonde_policy"')"
+  fault "libsonde-policy.so needs other libraries than libyaml and libc" "$("$readelf" -d "$policy" | grep NEEDED |
+    grep -Ev '\[(lib(c|dl|pthread)\.so\.[0-9]+|libyaml-0\.so\.[0-9]+|ld-linux[a-z0-9.-]*)\]')"
 fi
 exit $status

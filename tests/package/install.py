@@ -50,7 +50,7 @@ def files():
     check(not missing, f"missing: {missing}")
     libraries = {pathlib.Path(name).name for name in there if re.match(r"lib\w*/", name)}
     wanted = {"libsonde.so", "libsonde.so.0", "libsonde.a", "libsonde-agent.so", "libsonde-attached.so", "libsonde-dormant.so",
-              "libsonde-verbs.so", "sonde.pc", "sonde-config.cmake"}
+              "libsonde-verbs.so", "libsonde-policy.so", "sonde.pc", "sonde-config.cmake"}
     check(wanted <= libraries, f"missing: {wanted - libraries}")
     check(not [name for name in there if "cmocka" in name or "_test" in name], "tests are installed")
 

@@ -10,7 +10,6 @@ const verbs_library_t *sonde_verbs(void) {
   static const verbs_library_t library = {.version = SONDE_VERSION,
                                           .run = verbs_run,
                                           .set_verb = message_set_verb,
-                                          .compile_policy = policy_file_compile,
                                           .check_push = record_push_check,
                                           .search_at_exit = exit_search,
                                           .unpack_debug_frame = packed_debug_frame,

@@ -10,7 +10,6 @@
 #define SONDE_CLI_LINUX_VERBS_LIBRARY_H
 
 #include "attach/object.h"
-#include "cli/common/policy_file.h"
 #include "cli/linux/record_push.h"
 #include "image/image.h"
 #include "recorder/recorder.h"
@@ -23,8 +22,7 @@ typedef struct verbs_library {
   int (*run)(int argc, char **argv);
   /* the verb that the library's messages name */
   void (*set_verb)(const char *verb);
-  /* for `record --audit`, `--push` and `--leaks` */
-  audit_policy_t *(*compile_policy)(const char *name, size_t *size);
+  /* for `record --push` and `--leaks` */
   const char *(*check_push)(const record_push_t *push);
   void (*search_at_exit)(recording_t *recording, const char *path, leaks_exchange_t *exchange,
                          uint64_t size, int32_t error);

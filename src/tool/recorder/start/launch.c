@@ -18,7 +18,7 @@
 #include "recorder/recorder.h"
 
 /* They are in a folder of their own when installed, and in ../lib from the build's bin. */
-static bool find_library(const char *name, char *out, size_t size) {
+bool launch_find_library(const char *name, char *out, size_t size) {
   char self[PATH_MAX], resolved[PATH_MAX];
   ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
   if (n <= 0) return false;
@@ -36,16 +36,13 @@ static bool find_library(const char *name, char *out, size_t size) {
 }
 
 bool launch_find_agent(char *out, size_t size) {
-  return find_library("libsonde-agent.so", out, size);
+  return launch_find_library("libsonde-agent.so", out, size);
 }
 
 bool launch_find_attached(char *out, size_t size) {
-  return find_library("libsonde-attached.so", out, size);
+  return launch_find_library("libsonde-attached.so", out, size);
 }
 
-bool launch_find_verbs(char *out, size_t size) {
-  return find_library("libsonde-verbs.so", out, size);
-}
 
 /* ---- in the child ------------------------------------------------------------------------- */
 

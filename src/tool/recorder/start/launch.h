@@ -33,14 +33,15 @@ typedef struct launch_tracing {
   bool functions;
 } launch_tracing_t;
 
-/* The path of libsonde-agent.so, found from the command's own path. False if it does not exist. */
+/* The path of sonde's library NAME, found from the command's own path. False if it does not exist.
+ */
+bool launch_find_library(const char *name, char *out, size_t size);
+
+/* The path of libsonde-agent.so, as launch_find_library. */
 bool launch_find_agent(char *out, size_t size);
 
-/* The path of libsonde-attached.so, as launch_find_agent. */
+/* The path of libsonde-attached.so, as launch_find_library. */
 bool launch_find_attached(char *out, size_t size);
-
-/* The path of libsonde-verbs.so (cli/linux/verbs_library.h), as launch_find_agent. */
-bool launch_find_verbs(char *out, size_t size);
 
 /* Forks the child, which preloads AGENT; NULL: nothing. False with errno. */
 bool launch_fork(launch_t *launch, char **command, const char *agent, launch_tracing_t tracing);

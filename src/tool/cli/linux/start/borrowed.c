@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What `record` and `ctl` take from the library of verbs, under the names by which a command of one
- * piece calls it.
+ * What `record` and `ctl` take from the libraries beside the command, under the names by which a
+ * command of one piece calls it.
  */
 #include "base/message.h"
 #include "cli/linux/leaks_client.h"
@@ -18,12 +18,13 @@ static const verbs_library_t *borrow(const char **error) {
 
 audit_policy_t *policy_file_compile(const char *name, size_t *size) {
   const char *error;
-  const verbs_library_t *verbs = borrow(&error);
-  if (!verbs) {
+  const policy_library_t *library = load_policy(&error);
+  if (!library) {
     (void)message_fail("%s", error);
     return NULL;
   }
-  return verbs->compile_policy(name, size);
+  library->set_verb(message_verb());
+  return library->compile(name, size);
 }
 
 const char *record_push_check(const record_push_t *push) {
