@@ -88,6 +88,37 @@ int main(void) {
 }
 """
 
+# Threads whose calls are so short that some is always at a stop of the tracer: each must time out.
+SHORT_WAITS = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sys/sem.h>
+#include <time.h>
+#include <unistd.h>
+static int wrong, over, set;
+static void *work(void *unused) {
+  struct sembuf down = {0, -1, 0};
+  while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+    struct timespec moment = {0, 1000};
+    if (semtimedop(set, &down, 1, &moment) == 0 || errno != EAGAIN) __atomic_add_fetch(&wrong, 1, __ATOMIC_RELAXED);
+  }
+  return unused;
+}
+int main(void) {
+  char line;
+  pthread_t threads[8];
+  set = semget(IPC_PRIVATE, 1, 0600);
+  for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, work, NULL);
+  if (write(1, "ready\n", 6) != 6) return 1;
+  while (read(0, &line, 1) == 1 && write(1, "done\n", 5) == 5) continue;
+  __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+  for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
+  semctl(set, 0, IPC_RMID);
+  return __atomic_load_n(&wrong, __ATOMIC_RELAXED) ? 3 : 0;
+}
+"""
+
 
 def _is_traced(thread):
     """A thread that was joined may end meanwhile."""
@@ -140,6 +171,19 @@ def a_killed_recorder_ends_the_tracing(folder):
         with Attached(program, "--audit=files") as attached:
             program.work()
             assert sum(row["calls"] for row in attached.end("audit", sleeps=True)["findings"]) == 500
+        _end_well(program)
+
+
+def calls_that_are_stopped_when_the_tracing_ends_go_on(folder):
+    """The system fails a call with EINTR if its thread is at the entry's stop when the tracer ends."""
+    with Program(compile_program(SHORT_WAITS)) as program:
+        for end in [signal.SIGINT] * 5 + [signal.SIGKILL] * 5:
+            with Attached(program, "--audit=files", "--coverage") as attached:
+                until(lambda: _traced(program.pid), "the program is traced")
+                program.work()
+                attached.recorder.send_signal(end)
+                attached.recorder.communicate(timeout=TIMEOUT_SECONDS)
+            until(lambda: not _traced(program.pid), "the tracer has left")
         _end_well(program)
 
 

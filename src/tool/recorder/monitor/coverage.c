@@ -38,6 +38,11 @@
 #define SIGNAL_LEAVE SIGUSR1
 /* For the first stop of the threads that were joined; one may wait uninterruptibly for longer. */
 #define JOIN_NS UINT64_C(5000000000)
+/* For a thread in a call that must not be interrupted when the tracer leaves. */
+#define LEAVE_NS UINT64_C(1000000000)
+#define PAUSE_NS 10000000
+/* Stops that are handled before a look at the signals. */
+#define BATCH 256
 
 typedef struct tracer {
   coverage_calls_t calls;
@@ -52,6 +57,8 @@ typedef struct tracer {
   bool detached;
   /* interrupted threads that have not stopped yet */
   size_t joining;
+  /* lets each thread go at its next stop that is not the entry of a call */
+  bool leaving;
 } tracer_t;
 
 /* ---- one system call ------------------------------------------------------------------------ */
@@ -121,7 +128,7 @@ static bool at_call(tracer_t *t, pid_t tid) {
   if (!t->begun || ptrace(PTRACE_GET_SYSCALL_INFO, tid, sizeof info, &info) <= 0) return true;
   if (info.op == PTRACE_SYSCALL_INFO_EXIT)
     coverage_calls_returned(&t->calls, tid, info.exit.rval, info.exit.is_error);
-  if (info.op != PTRACE_SYSCALL_INFO_ENTRY) return true;
+  if (info.op != PTRACE_SYSCALL_INFO_ENTRY) return !t->leaving;
   if (info.arch != OWN_ARCHITECTURE) {
     t->foreign++;
     return true;
@@ -194,13 +201,16 @@ static void stopped(tracer_t *t, pid_t tid, int status) {
   intptr_t signal_number = 0;
   if (WSTOPSIG(status) == SYSCALL_STOP) {
     if (!at_call(t, tid)) way = LET_GO;
+    if (t->leaving) join_stopped(tid); /* this stop takes the place of the interruption's own */
   } else if (event == PTRACE_EVENT_STOP) {
     if (!is_ours(t, tid)) /* a process created by clone */
       way = LET_GO;
     else if (is_group_stop(status))
-      way = STAY_STOPPED;
-    else if (t->calls.options->joins)
+      way = t->leaving ? LET_GO : STAY_STOPPED;
+    else if (t->calls.options->joins) {
       join_stopped(tid);
+      if (t->leaving) way = LET_GO;
+    }
     t->joining -= t->joining > 0;
   } else if (event == PTRACE_EVENT_EXEC) {
     executed(t);
@@ -220,21 +230,56 @@ static void trace(tracer_t *t) {
   }
 }
 
-/* Handles the stops until the program has ended, the recorder asks to leave, or, if it is not 0,
- * until all joined threads have stopped or END_NS. */
-static void trace_joined(tracer_t *t, uint64_t end_ns) {
-  const struct timespec moment = {.tv_nsec = 10000000};
+/* Handles the stops that have come. Sets *MORE if others may have come. False: no thread is left.
+ */
+static bool handle_stops(tracer_t *t, bool *more) {
+  *more = true;
+  for (int i = 0; i < BATCH; i++) {
+    int status;
+    pid_t tid = waitpid(-1, &status, __WALL | WNOHANG);
+    if (tid < 0 && errno != EINTR) return false;
+    if (tid > 0 && WIFSTOPPED(status)) stopped(t, tid, status);
+    if (tid != 0) continue;
+    *more = false;
+    break;
+  }
+  return true;
+}
+
+/* Waits for a stop or SIGNAL_LEAVE, for PAUSE_NS at most if IS_SHORT. */
+static int wait_for_signal(bool more, bool is_short) {
+  const struct timespec moment = {.tv_nsec = more ? 0 : PAUSE_NS};
   sigset_t wanted;
   sigemptyset(&wanted);
   sigaddset(&wanted, SIGCHLD);
   sigaddset(&wanted, SIGNAL_LEAVE);
-  for (;;) {
-    int status;
-    pid_t tid = waitpid(-1, &status, __WALL | WNOHANG);
-    if (tid < 0 && errno != EINTR) return;
-    if (tid > 0 && WIFSTOPPED(status)) stopped(t, tid, status);
+  return sigtimedwait(&wanted, NULL, more || is_short ? &moment : NULL);
+}
+
+/* Handles the stops until the program has ended, the recorder asks to leave, or, if it is not 0,
+ * until all joined threads have stopped or END_NS. */
+static void trace_joined(tracer_t *t, uint64_t end_ns) {
+  bool more;
+  while (handle_stops(t, &more)) {
     if (end_ns && (!t->joining || os_monotonic_ns() > end_ns)) return;
-    if (tid == 0 && sigtimedwait(&wanted, NULL, end_ns ? &moment : NULL) == SIGNAL_LEAVE) return;
+    if (wait_for_signal(more, end_ns) == SIGNAL_LEAVE) return;
+  }
+}
+
+/* Lets all threads go. If the tracer ended while a thread is at the entry of a call, the kernel
+ * would wake the thread as for a signal, and calls such as epoll_wait would fail with EINTR. A
+ * thread that makes calls is let go after its next one. The others are interrupted, as for the
+ * join. A thread that transfers data is left to the tracer's end: it is not stopped. */
+static void leave(tracer_t *t) {
+  bool more;
+  uint64_t now = os_monotonic_ns(), end_ns = now + LEAVE_NS, next_ns = now + PAUSE_NS;
+  t->leaving = true;
+  for (; handle_stops(t, &more) && now < end_ns; now = os_monotonic_ns()) {
+    if (now >= next_ns) {
+      join_interrupt(t->pid);
+      next_ns = now + PAUSE_NS;
+    }
+    (void)wait_for_signal(more, true);
   }
 }
 
@@ -275,12 +320,14 @@ static _Noreturn void be_tracer(recording_t *recording, pid_t pid,
   tracer_t t = {.pid = pid};
   int error = coverage_calls_open(&t.calls, recording, pid, options) ? 0 : ENOMEM;
   if (!error) error = begin(&t, recorder);
-  if (write(status_fd, &error, sizeof error) < 0 || error) _exit(1);
+  bool begins = write(status_fd, &error, sizeof error) > 0 && !error;
   close(status_fd);
-  if (options->joins)
+  if (begins && options->joins)
     trace_joined(&t, 0);
-  else
+  else if (begins)
     trace(&t);
+  if (options->joins) leave(&t);
+  if (!begins) _exit(1);
   write_program(&t);
   coverage_calls_close(&t.calls);
   _exit(0);

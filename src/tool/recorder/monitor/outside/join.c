@@ -83,3 +83,15 @@ void join_stopped(pid_t tid) {
   stop_restart_call(&regs, &unknown);
   (void)cpu_write_regs(tid, &regs);
 }
+
+void join_interrupt(pid_t pid) {
+  problem_t problem;
+  target_t *target = target_open_process(pid, &problem);
+  bool listed = target && process_list_threads(target);
+  for (size_t i = 0; listed && i < target->thread_count; i++) {
+    pid_t tid = target->threads[i].tid;
+    if (tracer_of(pid, tid) == getpid() && !is_unfit(target, pid, tid))
+      (void)ptrace(PTRACE_INTERRUPT, tid, NULL, NULL);
+  }
+  target_close(target);
+}

@@ -14,10 +14,15 @@
 /* Seizes all threads of PID with OPTIONS of ptrace(2) and interrupts them. Sets *COUNT to their
  * number; each has yet to stop. Returns 0, or an errno: EPERM if another tracer has a thread or the
  * system forbids it, EAGAIN if a thread transfers data for long, EOPNOTSUPP if this CPU cannot hide
- * the interruption. Only the tracer's one thread calls this; its end releases all threads. */
+ * the interruption. Only the tracer's one thread calls this. */
 int join_threads(pid_t pid, long options, size_t *count);
 
 /* At the stop of TID that the interruption caused: lets the interrupted call start again. */
 void join_stopped(pid_t tid);
+
+/* Interrupts those threads of PID that the calling tracer has, except in calls that this would
+ * change.
+ */
+void join_interrupt(pid_t pid);
 
 #endif
