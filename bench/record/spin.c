@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Computes for a while under DEPTH frames of different sizes: spin DEPTH MILLIONS. Prints the CPU time in
- * seconds. It touches no memory but its stack, so that what varies between runs is the profiler.
+ * Computes for a while under DEPTH frames of different sizes: spin DEPTH MILLIONS. Prints the CPU
+ * time in seconds. It touches no memory but its stack, so that what varies between runs is the
+ * profiler.
  */
 #include <stdint.h>
 #include <stdio.h>
