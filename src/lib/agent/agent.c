@@ -10,6 +10,7 @@
 
 #include "agent/seccomp.h"
 #include "arch/arch.h"
+#include "os/linux/internal.h"
 #include "os/os.h"
 #include "record/definitions.h"
 #include "record/writer.h"
@@ -60,6 +61,7 @@ NOINLINE void agent_start(void) {
     return;
   }
   store_release(&owner, self);
+  linux_loader_still(true);
   os_loader_init();
   os_symbols_begin();
   malloc_find_real();
@@ -76,6 +78,7 @@ NOINLINE void agent_start(void) {
   if (!arch_on_valgrind()) malloc_try(); /* valgrind counts only the program's calls */
   start_recording();
   os_symbols_end();
+  linux_loader_still(false);
   store_release(&agent_ready, true);
 }
 
@@ -83,7 +86,9 @@ NOINLINE void agent_start(void) {
 __attribute__((constructor)) static void at_start(void) {
   agent_enter();
   if (!agent_in_recorded_process()) return;
+  linux_loader_still(true);
   sensor_hook();
+  linux_loader_still(false);
   follow_forks();
 }
 

@@ -14,7 +14,7 @@
 
 typedef struct window {
   uint64_t address, size;
-  uint8_t bytes[256];
+  uint8_t bytes[1024];
 } window_t;
 
 /* Copies SIZE bytes from ADDRESS. Pass a window unless the memory is known to stay mapped. */

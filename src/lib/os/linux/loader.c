@@ -34,6 +34,27 @@
 
 bool linux_by_list;
 
+/* ---- reads -------------------------------------------------------------------------------- */
+
+static bool is_still;
+
+static bool count_thread(pid_t tid, uint64_t identity, void *context) {
+  (void)tid, (void)identity;
+  return ++*(int *)context < 2;
+}
+
+void linux_loader_still(bool begins) {
+  int threads = 0;
+  bool counted = begins && os_threads(count_thread, &threads) == 0;
+  store_relaxed(&is_still, counted && threads == 1);
+}
+
+/* As os_read_memory, of what the loader has mapped. */
+static ssize_t read_listed(uint64_t address, void *out, size_t size) {
+  return load_relaxed(&is_still) ? linux_read_probed(address, out, size)
+                                 : os_read_memory(address, out, size);
+}
+
 /* ---- images ------------------------------------------------------------------------------- */
 
 /* Linkers place the program headers right after the ELF header, so one guarded read of this size
@@ -73,7 +94,7 @@ static bool layout_read(layout_t *l, uint64_t phdr, uint64_t count) {
   for (uint64_t done = 0; done < count;) {
     uint64_t n = count - done < PHDR_BATCH ? count - done : PHDR_BATCH;
     size_t size = (size_t)n * sizeof *batch;
-    if (os_read_memory(phdr + done * sizeof *batch, batch, size) != (ssize_t)size) return false;
+    if (read_listed(phdr + done * sizeof *batch, batch, size) != (ssize_t)size) return false;
     layout_add(l, batch, n);
     done += n;
   }
@@ -101,7 +122,7 @@ static bool image_from_header(os_image_t *out, uint64_t header, uint64_t *dynami
     uint8_t bytes[HEADER_BYTES];
     Elf64_Ehdr e;
   } h;
-  ssize_t count = os_read_memory(header, h.bytes, sizeof h.bytes);
+  ssize_t count = read_listed(header, h.bytes, sizeof h.bytes);
   if (count < (ssize_t)sizeof h.e || memcmp(h.e.e_ident, ELFMAG, SELFMAG) != 0 ||
       h.e.e_ident[EI_CLASS] != ELFCLASS64 || h.e.e_phentsize != sizeof(Elf64_Phdr))
     return false;
@@ -143,7 +164,7 @@ static bool is_own(uint64_t pc) { return holds(&own_image, pc); }
 
 bool linux_link_entry(uint64_t address, link_entry_t *out) {
   return address != 0 && address % 8 == 0 &&
-         os_read_memory(address, out, sizeof *out) == (ssize_t)sizeof *out;
+         read_listed(address, out, sizeof *out) == (ssize_t)sizeof *out;
 }
 
 /* Finds the image of a list entry: with the loader's function, else at the entry's slide, else (for
@@ -216,10 +237,10 @@ void os_images(bool (*visit)(const os_image_t *image, void *context), void *cont
   for (uint32_t i = 0; at != 0 && i < 64; i++) { /* 64: far more namespaces than a loader has */
     debug_head_t head;
     size_t size = offsetof(debug_head_t, next);
-    if (os_read_memory(at, &head, size) != (ssize_t)size) break;
+    if (read_listed(at, &head, size) != (ssize_t)size) break;
     if (!walk_list(loader, head.first, i, visit_and_note, &state)) return;
     if (head.version < 2 || loader->kind != LOADER_GLIBC ||
-        os_read_memory(at + size, &head.next, sizeof head.next) != (ssize_t)sizeof head.next)
+        read_listed(at + size, &head.next, sizeof head.next) != (ssize_t)sizeof head.next)
       break;
     at = head.next;
   }
@@ -377,7 +398,7 @@ static void find_loader(loader_t *loader) {
   loader->kind = LOADER_OTHER;
   debug_head_t head;
   size_t size = offsetof(debug_head_t, next);
-  if (os_read_memory(loader->debug, &head, size) != (ssize_t)size) return;
+  if (read_listed(loader->debug, &head, size) != (ssize_t)size) return;
   (void)walk_list(loader, head.first, 0, visit_system, loader);
   loader->own_handle =
       (uint64_t(*)(void))(uintptr_t)dynamic_symbol(&loader->libc_symbols, "pthread_self", NULL);
@@ -448,7 +469,7 @@ static bool is_consistent(void) {
   debug_head_t head;
   size_t size = offsetof(debug_head_t, next);
   return loader == NULL || loader->debug == 0 ||
-         os_read_memory(loader->debug, &head, size) != (ssize_t)size || head.state == 0;
+         read_listed(loader->debug, &head, size) != (ssize_t)size || head.state == 0;
 }
 
 /* Nothing holds the loader for the thread that may not call it. A thread that is about to unload an
@@ -483,7 +504,7 @@ uint64_t os_loader_breakpoint(void) {
   debug_head_t head;
   size_t size = offsetof(debug_head_t, next);
   if (loader == NULL || loader->debug == 0 ||
-      os_read_memory(loader->debug, &head, size) != (ssize_t)size)
+      read_listed(loader->debug, &head, size) != (ssize_t)size)
     return 0;
   return head.breakpoint;
 }

@@ -153,7 +153,8 @@ bool os_readable(uint64_t address) {
   return readable_by_futex(address) || linux_memory_is_trusted;
 }
 
-static ssize_t read_by_probe(uint64_t address, uint8_t *out, size_t size) {
+ssize_t linux_read_probed(uint64_t address, void *to, size_t size) {
+  uint8_t *out = to;
   size_t done = 0;
   while (done < size) {
     uint64_t at = address + done;
@@ -176,7 +177,7 @@ ssize_t os_read_memory(uint64_t address, void *out, size_t size) {
     /* Another error, such as ENOMEM, says nothing of the address. */
     if (r == -ENOSYS || r == -EPERM) store_relaxed(&linux_read_by_probe, true);
   }
-  return read_by_probe(address, out, size);
+  return linux_read_probed(address, out, size);
 }
 
 #define PIECES_AT_ONCE 32
