@@ -45,7 +45,8 @@ static void note_end(shm_thread_t *thread) {
 void threads_end(void) {
   shm_threads_t *threads = &writer_control()->threads;
   for (uint32_t i = 0; i < SHM_THREADS; i++)
-    if (load_acquire(&threads->items[i].tid)) note_end(&threads->items[i]);
+    if (thread_table_has(threads, i) && load_acquire(&threads->items[i].tid))
+      note_end(&threads->items[i]);
   store_release(&threads->process_ns, os_process_cpu_ns());
 }
 

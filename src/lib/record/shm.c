@@ -38,6 +38,12 @@ bool writer_is_of_process(const shm_control_t *c) { return c && c->own_pid == (u
 
 shm_control_t *writer_control(void) { return writer_global ? writer_global->control : NULL; }
 
+static bool populate_control(shm_control_t *c) {
+  return os_populate(c, SHM_POPULATED_BYTES) &&
+         os_populate(&c->threads, offsetof(shm_threads_t, items)) &&
+         os_populate(&c->code, sizeof(uint64_t));
+}
+
 /* Maps the shared buffers of FD, if they are those of TOKEN, and closes FD. */
 static shm_control_t *map_shm(int fd, const char *token) {
   if (fd < 0) return NULL;
@@ -45,7 +51,7 @@ static shm_control_t *map_shm(int fd, const char *token) {
   os_close(fd);
   if (!control) return NULL;
   bool hidden = os_hide_from_fork(control, SHM_BYTES);
-  if (hidden && os_populate(control, SHM_POPULATED_BYTES) && control->magic == SHM_MAGIC &&
+  if (hidden && populate_control(control) && control->magic == SHM_MAGIC &&
       text_equal(control->token, token))
     return control;
   os_unmap(control, SHM_BYTES);

@@ -137,14 +137,15 @@ typedef struct shm_control {
   shm_loops_t stall;
   shm_audit_t audit;
   shm_threads_t threads;
-  shm_code_t code; /* last: see SHM_POPULATED_BYTES */
+  shm_code_t code;
 } shm_control_t;
 
 #define SHM_CONTROL_PAGES ((uint32_t)((sizeof(shm_control_t) + SHM_PAGE - 1) / SHM_PAGE))
 #define SHM_BYTES         ((uint64_t)SHM_PAGES * SHM_PAGE)
-/* What is allocated when recording starts. Most programs generate no code; the pages for it, two
- * thirds of the control pages, are allocated by their first use. */
-#define SHM_POPULATED_BYTES (offsetof(shm_control_t, code) + sizeof(uint64_t))
+/* What is allocated when recording starts, besides the first bytes of `threads` and `code`. Entries
+ * of threads are allocated when they are claimed. Most programs generate no code; the pages for it,
+ * two thirds of the control pages, are allocated by their first use. */
+#define SHM_POPULATED_BYTES (offsetof(shm_control_t, audit) + offsetof(shm_audit_t, threads))
 
 /* CPU time of a thread between two of its samples. */
 static inline uint64_t shm_sample_pause_ns(const shm_control_t *c) {

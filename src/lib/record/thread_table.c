@@ -5,19 +5,30 @@
  */
 #include "record/thread_table.h"
 
-#include <stdbool.h>
-
-#include "base/bits.h"
+#include "os/os.h"
 
 #define PROBES 32u
 
+_Static_assert(SHM_THREADS / SHM_THREADS_GROUP == 32, "a bit for each group");
+
 static uint32_t place_of(uint32_t tid, uint32_t probe) {
-  return ((tid * UINT32_C(2654435761)) >> 21) + probe;
+  return (((tid * UINT32_C(2654435761)) >> 21) + probe) % SHM_THREADS;
+}
+
+/* Allocates the memory of entry I. */
+static bool back(shm_threads_t *table, uint32_t i) {
+  uint32_t group = i / SHM_THREADS_GROUP;
+  shm_thread_t *first = &table->items[group * SHM_THREADS_GROUP];
+  if (!os_populate(first, SHM_THREADS_GROUP * sizeof *first)) return false;
+  (void)__atomic_fetch_or(&table->backed, 1u << group, __ATOMIC_RELEASE);
+  return true;
 }
 
 static shm_thread_t *search(shm_threads_t *table, uint32_t tid, bool has_ended) {
   for (uint32_t i = 0; i < PROBES; i++) {
-    shm_thread_t *t = &table->items[place_of(tid, i) % SHM_THREADS];
+    uint32_t place = place_of(tid, i);
+    shm_thread_t *t = &table->items[place];
+    if (!thread_table_has(table, place)) continue;
     if (load_acquire(&t->tid) == tid && has_ended == (load_relaxed(&t->end_ns) != 0)) return t;
   }
   return NULL;
@@ -34,8 +45,9 @@ shm_thread_t *thread_table_find_ended(shm_threads_t *table, uint32_t tid) {
 shm_thread_t *thread_table_claim(shm_threads_t *table, uint32_t tid) {
   shm_thread_t *found = thread_table_find(table, tid);
   for (uint32_t i = 0; !found && i < PROBES; i++) {
-    shm_thread_t *t = &table->items[place_of(tid, i) % SHM_THREADS];
-    uint32_t free_now = 0;
+    uint32_t place = place_of(tid, i), free_now = 0;
+    shm_thread_t *t = &table->items[place];
+    if (!thread_table_has(table, place) && !back(table, place)) continue;
     if (!cas_acq_rel(&t->tid, &free_now, tid)) {
       if (free_now == tid && !load_relaxed(&t->end_ns)) found = t; /* another thread was first */
       continue;

@@ -8,6 +8,9 @@
  * `sampled_ns` or in one of the sums of unsampled time, so that a thread's CPU time is accounted
  * for without a remainder.
  *
+ * The memory of a group of entries is allocated when the first of them is claimed: later, its
+ * absence would be a SIGBUS. Most programs need one or two of the table's 32 pages.
+ *
  * Who writes: while `outside` is 0, the thread itself at its ticks, and whoever creates its timer;
  * while it is 1, the recorder, which then samples the thread from outside. Only the recorder
  * changes `outside`.
@@ -15,9 +18,13 @@
 #ifndef SONDE_RECORD_THREAD_TABLE_H
 #define SONDE_RECORD_THREAD_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#define SHM_THREADS 2048u
+#include "base/bits.h"
+
+#define SHM_THREADS       2048u
+#define SHM_THREADS_GROUP 64u /* entries of a group; there are 32 groups */
 
 typedef struct shm_thread {
   uint32_t tid;           /* 0: free */
@@ -35,11 +42,16 @@ typedef struct shm_thread {
 _Static_assert(sizeof(shm_thread_t) == 64, "one cache line");
 
 typedef struct shm_threads {
-  uint32_t started; /* threads that ever had an entry */
-  uint32_t reserved;
+  uint32_t started;    /* threads that ever had an entry */
+  uint32_t backed;     /* a bit for each group whose memory is allocated */
   uint64_t process_ns; /* CPU time of the process when it exited; 0: it has not exited */
   shm_thread_t items[SHM_THREADS];
 } shm_threads_t;
+
+/* Whether entry I may be in use. Reading others would allocate memory. */
+static inline bool thread_table_has(const shm_threads_t *table, uint32_t i) {
+  return load_acquire(&table->backed) >> (i / SHM_THREADS_GROUP) & 1;
+}
 
 /* The entry of the living thread TID; NULL if it has none. Any thread, also in a signal handler. */
 shm_thread_t *thread_table_find(shm_threads_t *table, uint32_t tid);

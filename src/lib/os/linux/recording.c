@@ -207,8 +207,11 @@ void *os_map_own_file(const char *path, size_t size) {
 /* Kernels before 5.14 lack MADV_POPULATE_WRITE and return EINVAL, and a seccomp filter may forbid
  * it. The pages are then allocated at first use, which succeeds unless the machine has no memory
  * left. */
+#define PAGE_STEP 4096u /* the smallest page size */
+
 bool os_populate(void *address, size_t size) {
-  long r = call3(madvise_populate, address, size, MADV_POPULATE_WRITE);
+  uint64_t at = (uint64_t)(uintptr_t)address, start = ALIGN_DOWN(at, (uint64_t)PAGE_STEP);
+  long r = call3(madvise_populate, start, at + size - start, MADV_POPULATE_WRITE);
   return r == 0 || r == -EINVAL || r == -EPERM;
 }
 

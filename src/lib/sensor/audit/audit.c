@@ -206,7 +206,8 @@ static bool wants(audited_call_t *c, uint32_t number, uint8_t *q) {
 static shm_audited_t *claim_shared(shm_audit_t *audit) {
   if (!audit->watched) return NULL;
   uint32_t number = __atomic_fetch_add(&audit->used, 1u, __ATOMIC_ACQ_REL);
-  return number < SHM_AUDITED ? &audit->threads[number] : NULL;
+  shm_audited_t *claimed = number < SHM_AUDITED ? &audit->threads[number] : NULL;
+  return claimed && os_populate(claimed, sizeof *claimed) ? claimed : NULL;
 }
 
 /* Reports to the watcher of system calls that function NUMBER is entered (record/shared/audit.h).

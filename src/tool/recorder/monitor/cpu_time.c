@@ -471,7 +471,7 @@ static void add_short_threads(cpu_time_monitor_t *m) {
   if (load_acquire(&table_of(m)->started) == m->entries) return;
   for (uint32_t i = 0; i < SHM_THREADS; i++) {
     shm_thread_t *entry = &table_of(m)->items[i];
-    pid_t tid = (pid_t)load_acquire(&entry->tid);
+    pid_t tid = thread_table_has(table_of(m), i) ? (pid_t)load_acquire(&entry->tid) : 0;
     size_t place = place_of(m, tid);
     bool known = place < m->count && m->threads[place].entry == entry;
     if (!tid || known || !load_acquire(&entry->end_ns)) continue;
