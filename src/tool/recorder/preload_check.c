@@ -15,8 +15,7 @@
 /* The kernel follows this many interpreters of scripts (fs/exec.c). */
 enum { SCRIPT_DEPTH = 4 };
 
-bool preload_find(const char *command, char *out, size_t size) {
-  if (strchr(command, '/')) return snprintf(out, size, "%s", command) < (int)size;
+static bool search(const char *command, char *out, size_t size) {
   const char *path = getenv("PATH");
   for (const char *p = path ? path : "/usr/local/bin:/usr/bin:/bin"; *p;) {
     size_t n = strcspn(p, ":");
@@ -29,6 +28,19 @@ bool preload_find(const char *command, char *out, size_t size) {
     if (*p == ':') p++;
   }
   return false;
+}
+
+/* A recorder asks several times for one command, before and after it forks. */
+bool preload_find(const char *command, char *out, size_t size) {
+  static char last[NAME_MAX + 1], found[PATH_MAX];
+  if (strchr(command, '/')) return snprintf(out, size, "%s", command) < (int)size;
+  if (!*command || strlen(command) > NAME_MAX) return false;
+  if (strcmp(last, command)) {
+    *last = 0;
+    if (!search(command, found, sizeof found)) return false;
+    strcpy(last, command);
+  }
+  return snprintf(out, size, "%s", found) < (int)size;
 }
 
 static preload_verdict_t check_elf(int fd, const Elf64_Ehdr *h) {

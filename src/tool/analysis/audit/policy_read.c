@@ -257,7 +257,7 @@ static bool parse_function(policy_parser_t *r, size_t line, const char *source,
 }
 
 static bool same_function(const policy_function_t *a, const policy_function_t *b) {
-  return !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
+  return *a->name == *b->name && !strcmp(a->name, b->name) && !strcmp(a->library, b->library);
 }
 
 static void take_function(policy_category_t *c, uint32_t number) {

@@ -43,7 +43,6 @@ bool launch_find_attached(char *out, size_t size) {
   return launch_find_library("libsonde-attached.so", out, size);
 }
 
-
 /* ---- in the child ------------------------------------------------------------------------- */
 
 /* Sets LD_PRELOAD: the runtime of the program's sanitizer, the agent, then the user's preloads. */
@@ -71,6 +70,14 @@ static size_t read_settings(int fd, char *out, size_t size) {
   return n;
 }
 
+/* Executes COMMAND where it was found before: execvp tries every folder of PATH by a system call.
+ */
+static void execute(char **command) {
+  char path[PATH_MAX];
+  if (preload_find(command[0], path, sizeof path)) execv(path, command);
+  execvp(command[0], command);
+}
+
 static _Noreturn void run_command(char **command, int start_fd, int error_fd, const char *agent,
                                   launch_tracing_t tracing) {
   char settings[SETTINGS_MAX];
@@ -80,7 +87,7 @@ static _Noreturn void run_command(char **command, int start_fd, int error_fd, co
   if (tracing.system_calls || tracing.functions)
     prctl(PR_SET_PTRACER, tracing.functions ? recorder : 0ul);
   if (!n) _exit(RECORDER_FAILED);
-  if (!agent || set_environment(command[0], agent, settings)) execvp(command[0], command);
+  if (!agent || set_environment(command[0], agent, settings)) execute(command);
   int error = errno;
   while (write(error_fd, &error, sizeof error) < 0 && errno == EINTR) {
   }
