@@ -6,8 +6,9 @@
  *              25 frames. Passively: where no thread ran since the last capture and where all ran,
  *              with and without names and states. And by signal. Calls that returned EINTR are
  *              counted, except those that the benchmark itself interrupts to make threads run.
- *              For comparison: the system calls alone that report each thread's place, and a loop
- *              that only signals each thread and counts
+ *              For comparison: the system calls alone that report each thread's place and copy its
+ *              stack; those that report whether a thread may be signaled, with a signal that is
+ *              only counted; and a loop that only signals each thread and counts
  *   running    as many threads as there are processors, all spinning
  *   spinning   100 threads, all spinning; for comparison a loop that only signals and counts
  *   pause      how long one spinning thread is interrupted by a capture, measured by itself
@@ -27,6 +28,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -172,20 +174,45 @@ static void move_all(void) {
   usleep(20000);
 }
 
-/* The minimum without a signal: open, read and close each thread's place, and read its CPU clock
- * before and after. */
+static int open_tasks(void) { return open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }
+
+static void read_file_of(int folder, pid_t tid, const char *file, char text[1024]) {
+  char name[32];
+  snprintf(name, sizeof name, "%d/%s", tid, file);
+  int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+  ssize_t count = read(fd, text, 1023);
+  close(fd);
+  if (count <= 0) abort();
+  text[count] = 0;
+}
+
+/* The stack pointer is the last field but one of /proc/…/syscall. */
+static void *stack_pointer(const char *place) {
+  const char *at = strrchr(place, ' ');
+  while (at && at > place && *--at != ' ')
+    continue;
+  return at ? (void *)(uintptr_t)strtoull(at, NULL, 16) : NULL;
+}
+
+/* The minimum without a signal: open, read and close each thread's place, read its CPU clock before
+ * and after, and copy the part of the stack that its frames are in, twenty threads at once. */
 static double bare_places(void) {
-  char name[32], text[256];
+  enum { AT_ONCE = 20, STACK_BYTES = 2560 };
+  static char copies[AT_ONCE][STACK_BYTES];
+  struct iovec local[AT_ONCE], remote[AT_ONCE];
+  char text[1024];
   struct timespec clock;
   uint64_t start = bench_now_ns();
-  int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int folder = open_tasks();
   for (int w = 0; w < THREADS; w++) {
     clockid_t id = (clockid_t)(~(unsigned)workers[w].tid << 3 | 6);
-    snprintf(name, sizeof name, "%d/syscall", workers[w].tid);
     syscall(SYS_clock_gettime, id, &clock);
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
-    if (read(fd, text, sizeof text) <= 0) abort();
-    close(fd);
+    read_file_of(folder, workers[w].tid, "syscall", text);
+    int i = w % AT_ONCE;
+    local[i] = (struct iovec){copies[i], STACK_BYTES};
+    remote[i] = (struct iovec){stack_pointer(text), STACK_BYTES};
+    if (i == AT_ONCE - 1 && process_vm_readv(getpid(), local, AT_ONCE, remote, AT_ONCE, 0) <= 0)
+      abort();
     syscall(SYS_clock_gettime, id, &clock);
   }
   close(folder);
@@ -224,15 +251,45 @@ static void count_answer(int signal) {
     syscall(SYS_futex, &answers, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static double bare_loop(int count) {
+static double bare_loop(int count, bool checks) {
+  char text[1024];
   uint64_t start = bench_now_ns();
+  int folder = checks ? open_tasks() : -1;
   answers = (uint32_t)count;
-  for (int i = 0; i < count; i++)
+  for (int i = 0; i < count; i++) {
+    if (checks) { /* the signal mask, and whether it waits for signals */
+      read_file_of(folder, workers[i].tid, "stat", text);
+      read_file_of(folder, workers[i].tid, "syscall", text);
+    }
     syscall(SYS_tgkill, getpid(), workers[i].tid, SIGUSR1);
+  }
+  if (checks) close(folder);
   uint32_t left;
   while ((left = __atomic_load_n(&answers, __ATOMIC_ACQUIRE)) != 0)
     syscall(SYS_futex, &answers, FUTEX_WAIT_PRIVATE, left, NULL, NULL, 0);
   return (double)(bench_now_ns() - start) / 1000;
+}
+
+/* All blocked threads by signal, beside both bare loops. */
+static tally_t capture_signaled(int rounds, double *bare_us, double *checked_us) {
+  tally_t t = {0};
+  double us[ROUNDS], bare[ROUNDS], checked[ROUNDS];
+  int before = interrupted;
+  t.first_us = capture_once(SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES, &t);
+  for (int i = 0; i < rounds; i++) { /* They alternate. */
+    us[i] = capture_once(SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES, &t);
+    usleep(20000);
+    t.eintr = interrupted - before;
+    bare[i] = bare_loop(THREADS, false);
+    usleep(20000);
+    checked[i] = bare_loop(THREADS, true);
+    usleep(20000);
+    before = interrupted - t.eintr; /* those of the bare loops do not count */
+  }
+  t.median_us = bench_median(us, rounds);
+  *bare_us = bench_median(bare, rounds);
+  *checked_us = bench_median(checked, rounds);
+  return t;
 }
 
 static void print_bare(const char *what, double us, const tally_t *t) {
@@ -245,7 +302,7 @@ static void spinning(int threads, int rounds) {
   start_workers(threads, true);
   (void)capture_once(SONDE_NO_THREAD_NAMES, &t);
   for (int i = 0; i < rounds; i++) { /* They alternate. */
-    bare[i] = bare_loop(threads);
+    bare[i] = bare_loop(threads, false);
     ours[i] = capture_once(SONDE_NO_THREAD_NAMES, &t);
   }
   double b = bench_median(bare, rounds), o = bench_median(ours, rounds);
@@ -346,12 +403,11 @@ int main(void) {
   print_bare("  the system's calls for it alone", bare_us, &t);
   t = capture_rounds(0, ROUNDS);
   print_tally("100 blocked, with names and states", THREADS, &t);
-  t = capture_rounds(SONDE_SIGNAL_BLOCKED | SONDE_NO_THREAD_NAMES, ROUNDS);
+  double checked_us;
+  t = capture_signaled(ROUNDS, &bare_us, &checked_us);
   print_tally("100 blocked, by signal", THREADS, &t);
-  double bare[ROUNDS];
-  for (int i = 0; i < ROUNDS; i++)
-    bare[i] = bare_loop(THREADS);
-  print_bare("  bare signal and count", bench_median(bare, ROUNDS), &t);
+  print_bare("  the system's calls for it alone", checked_us, &t);
+  print_bare("  bare signal and count", bare_us, &t);
   stop_workers(THREADS);
 
   start_workers(processors, true);

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -130,8 +132,28 @@ static void images_are_those_of_the_loader(void **state) {
   linux_read_by_probe = true;
   check_images();
   linux_read_by_probe = false;
+  linux_loader_still(true);
+  check_images();
+  linux_loader_still(false);
   dlclose(library);
   check_images();
+}
+
+/* The list is full of pointers to nothing: the probe finds them, and the process goes on. */
+static void a_probed_read_ends_where_memory_ends(void **state) {
+  (void)state;
+  long page = sysconf(_SC_PAGESIZE);
+  char *map =
+      mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char out[16];
+  assert_true(map != MAP_FAILED && munmap(map + page, (size_t)page) == 0);
+  uint64_t end = (uintptr_t)map + (uint64_t)page;
+  memset(map + page - 8, 7, 8);
+  assert_int_equal(linux_read_probed(end - 8, out, sizeof out), 8);
+  assert_int_equal(out[7], 7);
+  assert_int_equal(linux_read_probed(end, out, sizeof out), -EFAULT);
+  assert_int_equal(linux_read_probed(0, out, sizeof out), -EFAULT);
+  munmap(map, (size_t)page);
 }
 
 static void a_visitor_may_stop(void **state) {
@@ -304,6 +326,7 @@ int main(void) {
       cmocka_unit_test(the_program_comes_first),
       cmocka_unit_test(a_visitor_may_stop),
       cmocka_unit_test(images_are_those_of_the_loader),
+      cmocka_unit_test(a_probed_read_ends_where_memory_ends),
       cmocka_unit_test(epoch_changes_with_every_load),
 #ifdef __GLIBC__
       cmocka_unit_test(epoch_changes_in_other_namespaces),
