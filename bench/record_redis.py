@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""redis-server under redis-benchmark: requests a second while every malloc and free is recorded with its
-stack, beside the plain server's; the geometric mean over the commands. Servers in turn; medians.
+"""redis-server under redis-benchmark: requests a second, and CPU seconds of server and tool, beside the plain
+server's: while every malloc and free is recorded with its stack, while a part is, and under the default sensors.
+Requests are the geometric mean over the commands. Servers in turn; medians.
 
 usage: bench/record_redis.py [ROUNDS]      after a build"""
 import csv
@@ -31,8 +32,8 @@ def free_port():
         return str(s.getsockname()[1])
 
 
-def throughput(prefix, folder):
-    """Requests a second, the geometric mean over the commands."""
+def serve(prefix, folder):
+    """Requests a second, and CPU seconds from the server's start to its end."""
     port = free_port()
     server = subprocess.Popen([*prefix, "redis-server", "--port", port, "--save", "", "--appendonly", "no",
                                "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -41,9 +42,10 @@ def throughput(prefix, folder):
         time.sleep(0.02)
     done = subprocess.run(["redis-benchmark", "-p", port, *BENCHMARK], capture_output=True, text=True, check=True)
     subprocess.run([*ask, "shutdown", "nosave"], capture_output=True)
-    server.wait()
+    _, status, used = os.wait4(server.pid, 0)
+    server.returncode = os.waitstatus_to_exitcode(status)
     rates = [float(row["rps"]) for row in csv.DictReader(io.StringIO(done.stdout))]
-    return math.exp(sum(map(math.log, rates)) / len(rates))
+    return math.exp(sum(map(math.log, rates)) / len(rates)), used.ru_utime + used.ru_stime
 
 
 def main():
@@ -53,24 +55,27 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.sonde")
         tools = {"plain": [], "all": [SONDE, "record", "--malloc", "-o", path, "--"],
+                 "default": [SONDE, "record", "-o", path, "--"],
                  "sample:512K": [SONDE, "record", "--malloc=sample:512K", "-o", path, "--"]}
         if shutil.which("heaptrack"):
             tools["heaptrack -r"] = ["heaptrack", "-r", "-o", os.path.join(folder, "ht")]
-        rates = {tool: [] for tool in tools}
+        found = {tool: [] for tool in tools}
         for _ in range(ROUNDS):
             for tool, prefix in tools.items():
                 if os.path.exists(path):
                     os.unlink(path)
-                rates[tool].append(throughput(prefix, folder))
+                found[tool].append(serve(prefix, folder))
     print(f"{version('redis-server')}, {version('heaptrack')}; redis-benchmark {' '.join(BENCHMARK)}; rounds {ROUNDS}")
-    for tool, all_of_it in rates.items():
-        of = statistics.median(all_of_it) / statistics.median(rates["plain"])
+    medians = {tool: [statistics.median(column) for column in zip(*rows)] for tool, rows in found.items()}
+    for tool, (rate, cpu) in medians.items():
+        of = rate / medians["plain"][0]
         verdict = ""
         if tool == "all":
             verdict = f"(bar {LEAST})"
             if of < LEAST:
                 bars.missed.append(f"of the plain throughput: {of:.3f}, bar {LEAST}")
-        print(f"  {tool:13} {statistics.median(all_of_it):9.0f} requests a second, {of:.3f} of plain {verdict}")
+        print(f"  {tool:13} {rate:9.0f} requests a second, {of:.3f} of plain {verdict}; CPU time {cpu:.2f} s, "
+              f"{cpu / medians['plain'][1]:.3f} of plain")
     bars.tell()
 
 
