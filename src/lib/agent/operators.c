@@ -2,7 +2,8 @@
  *
  * C++ operators new and delete. If the allocator's library defines its own operators (jemalloc,
  * tcmalloc, mimalloc), these do not call malloc and free. The operators of libstdc++ and libc++ do;
- * for them each function here is one jump to the real operator and leaves no frame on the stack.
+ * for them each function here is one jump to the real operator and leaves no frame on the stack. So
+ * is it for blocks that are not sampled. For the others it continues in hook_…, as in malloc.c.
  *
  * A real operator new may throw through the agent, so nothing needs to be undone after its call. A
  * real operator delete may call free by name and is muted meanwhile.
@@ -16,6 +17,7 @@
 #include "os/os.h"
 #include "sensor/malloc/malloc.h"
 
+#define PUBLIC __attribute__((visibility("default")))
 #define TARGET __attribute__((used)) HIDDEN
 #define CALLER uint64_t pc, uint64_t sp, uint64_t fp
 #define AT     ((caller_t){pc, sp, fp})
@@ -107,24 +109,34 @@ static ALWAYS_INLINE void *freed(function_t function, uint64_t a, uint64_t b, ui
 #define ARGUMENTS_1  a, 0, 0
 #define ARGUMENTS_2  a, b, 0
 #define ARGUMENTS_3  a, b, c
+#define VALUES_1     a
+#define VALUES_2     a, b
+#define VALUES_3     a, b, c
 
 /* The unrecorded path is a tail call: a jump. */
-#define DEFINE_NEW(name, count)                                                                    \
+#define DEFINE(name, count, skips, recorded)                                                       \
   TARGET void *hook##name(PARAMETERS_##count, CALLER);                                             \
   void *hook##name(PARAMETERS_##count, CALLER) {                                                   \
     function_t function = real_of(NUMBER_##name);                                                  \
-    if (LIKELY(!own_operators)) return function(ARGUMENTS_##count);                                \
-    return allocated(function(ARGUMENTS_##count), a, AT);                                          \
+    if (!own_operators) return function(ARGUMENTS_##count);                                        \
+    return recorded;                                                                               \
   }                                                                                                \
-  ENTRY_##count(name, hook##name);
+  __asm__(HIDE_SYMBOL(record##name));                                                              \
+  ENTRY_##count(record##name, hook##name);                                                         \
+  HIDDEN void *record##name(PARAMETERS_##count);                                                   \
+  PUBLIC void *name(PARAMETERS_##count);                                                           \
+  void *name(PARAMETERS_##count) {                                                                 \
+    function_t function = real[NUMBER_##name];                                                     \
+    if (LIKELY(function != NULL) && (LIKELY(!own_operators) || skips))                             \
+      return function(ARGUMENTS_##count);                                                          \
+    return record##name(VALUES_##count);                                                           \
+  }
+
+#define DEFINE_NEW(name, count)                                                                    \
+  DEFINE(name, count, malloc_skips_alloc(a), allocated(function(ARGUMENTS_##count), a, AT))
 NEW_TABLE(DEFINE_NEW)
 
 #define DEFINE_DELETE(name, count)                                                                 \
-  TARGET void *hook##name(PARAMETERS_##count, CALLER);                                             \
-  void *hook##name(PARAMETERS_##count, CALLER) {                                                   \
-    function_t function = real_of(NUMBER_##name);                                                  \
-    if (LIKELY(!own_operators)) return function(ARGUMENTS_##count);                                \
-    return freed(function, ARGUMENTS_##count, AT);                                                 \
-  }                                                                                                \
-  ENTRY_##count(name, hook##name);
+  DEFINE(name, count, malloc_skips_free((void *)(uintptr_t)a),                                     \
+         freed(function, ARGUMENTS_##count, AT))
 DELETE_TABLE(DEFINE_DELETE)

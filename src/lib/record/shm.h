@@ -57,7 +57,14 @@ typedef struct shm_control {
   uint64_t magic;
   uint32_t clock; /* record_clock_t */
   uint32_t clock_shift;
-  uint32_t mode; /* RECORD_… bits; may change at any time */
+  /* What is recorded. One load of the word tells whether it has changed. */
+  union {
+    struct {
+      uint32_t mode;         /* RECORD_… bits; may change at any time */
+      uint32_t rate_changes; /* of `sample_bytes`; incremented after each */
+    };
+    uint64_t mode_word;
+  };
   uint32_t recorder_pid;
   int32_t shm_fd, file_fd;
   uint64_t file_device, file_inode;

@@ -22,7 +22,8 @@ static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
 
 static void init_writer(writer_t *w, shm_control_t *control) {
   w->depth = 0;
-  w->sample_bytes = 0;
+  w->sampled_as = w->sample_bytes = 0;
+  w->until_sample = 0;
   w->loop = NULL;
   w->realloc_old = 0;
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
@@ -200,6 +201,7 @@ static void leave_streams(writer_t *w) {
     if (w->more[i]) init_stream(w->more[i], w, (chunk_type_t)w->more[i]->type);
   }
   w->audit = NULL; /* it refers to places in the buffers */
+  w->sampled_as = 0;
 }
 
 bool writer_leave_program(uint64_t timeout_ns) {

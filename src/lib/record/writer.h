@@ -54,15 +54,16 @@ typedef struct stream {
 /* A thread's state. */
 typedef struct writer {
   shm_control_t *control; /* NULL: not recording, or this is a child of fork */
-  uint32_t depth;         /* levels in use */
-  bool cycles;            /* the clock is the cycle counter */
+  uint64_t sampled_as;  /* only sampled blocks are recorded while `mode_word` is this; 0: unknown */
+  int64_t until_sample; /* bytes to the next sampled block */
+  uint32_t depth;       /* levels in use */
+  bool cycles;          /* the clock is the cycle counter */
   uint8_t clock_shift;
   pid_t tid;
   uint64_t realloc_old;  /* the block that a running realloc was called with; 0: none */
   shm_loop_t *loop;      /* NULL, or the thread is an event loop: sensor/stall/stall.h */
   struct writer *next;   /* all threads */
   uint64_t sample_bytes; /* the rate of until_sample */
-  int64_t until_sample;  /* bytes to the next sampled block */
   uint64_t random;
   stream_t events[WRITER_LEVELS];
   stream_t tables[WRITER_LEVELS];

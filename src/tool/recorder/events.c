@@ -251,7 +251,10 @@ int recording_set_mode(recording_t *r, uint32_t mode, uint64_t sample_bytes) {
   uint64_t time = recording_now(r), blocks;
   if (c->stop_reason) return SONDE_EIO;
   if (before & ~mode & RECORD_MAPPINGS) (void)recording_checkpoint(r);
-  if (mode & RECORD_SAMPLED_BLOCKS) store_relaxed(&c->sample_bytes, sample_bytes);
+  if (mode & RECORD_SAMPLED_BLOCKS && sample_bytes != c->sample_bytes) {
+    store_relaxed(&c->sample_bytes, sample_bytes);
+    store_release(&c->rate_changes, c->rate_changes + 1);
+  }
   store_release(&c->mode, mode);
   int status = 0;
   if (before & ~mode & RECORD_LIVE) {

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "skip.h"
@@ -95,9 +96,42 @@ static void a_full_table_grows(void **unused) {
   assert_int_equal(missing + twice + strange, 0);
 }
 
+/* Otherwise events would be skipped that must be recorded, or at a rate that no longer holds. */
+static void each_change_is_noticed(void **unused) {
+  (void)unused;
+  static shm_control_t control;
+  static writer_t w;
+  control.mode = RECORD_SAMPLED_BLOCKS;
+  control.sample_bytes = 1 << 20;
+  w.control = &control;
+  w.cycles = true;
+  assert_false(sampled_alone(&w));
+  sampled_prepare(&w);
+  assert_true(sampled_alone(&w) && w.until_sample > 0 && w.sample_bytes == 1 << 20);
+  control.sample_bytes = 4096;
+  control.rate_changes++;
+  assert_false(sampled_alone(&w));
+  sampled_prepare(&w);
+  assert_true(sampled_alone(&w) && w.sample_bytes == 4096);
+  control.mode |= RECORD_CALLS;
+  assert_false(sampled_alone(&w));
+  sampled_prepare(&w);
+  assert_true(sampled_alone(&w));
+  static const uint32_t others[] = {RECORD_BLOCKS, RECORD_SAMPLED_BLOCKS | RECORD_BLOCKS,
+                                    RECORD_SAMPLED_BLOCKS | RECORD_LIVE, 0};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    control.mode = others[i];
+    sampled_prepare(&w);
+    assert_false(sampled_alone(&w));
+  }
+  memset(&w, 0, sizeof w); /* what a forked child finds: it must not read the control page */
+  assert_false(sampled_alone(&w));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_logarithm_is_close), cmocka_unit_test(weights_are_close),
-      cmocka_unit_test(a_table_finds_what_was_added), cmocka_unit_test(a_full_table_grows)};
+      cmocka_unit_test(a_table_finds_what_was_added), cmocka_unit_test(a_full_table_grows),
+      cmocka_unit_test(each_change_is_noticed)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

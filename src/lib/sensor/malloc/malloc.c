@@ -46,6 +46,7 @@ static void probe_free(uint64_t address) {
 }
 
 bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool is_alloc) {
+  if (!is_alloc) sampled_prepare(s->writer);
   if (LIKELY(is_alloc ? !sampled_choose(s, address, size) : !sampled_forget(address))) return false;
   if (is_alloc)
     probe_alloc(address, size, rate_of(s));

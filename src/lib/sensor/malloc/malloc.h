@@ -88,8 +88,6 @@ static ALWAYS_INLINE malloc_wanted_t malloc_wants(stream_t *s, uint64_t address,
         malloc_live_free(s, address);
       return MALLOC_UNWANTED;
     }
-    if (LIKELY(is_alloc ? sampled_passes(s->writer, size) : !sampled_may_be(address)))
-      return MALLOC_UNWANTED;
     return malloc_choose_sampled(s, address, size, is_alloc) ? MALLOC_SAMPLED : MALLOC_UNWANTED;
   }
   return LIKELY(!s->sampling) || malloc_end_sampling(s, address) ? MALLOC_WANTED : MALLOC_UNWANTED;
@@ -102,20 +100,24 @@ static ALWAYS_INLINE uint32_t malloc_stack_id(stream_t *s, malloc_wanted_t wante
 /* The thread's state if blocks are sampled and not recorded in another way, else NULL. */
 static ALWAYS_INLINE writer_t *malloc_samples_only(void) {
   writer_t *w = writer_tls;
-  if (UNLIKELY(!w || !w->control)) return NULL;
-  return (load_relaxed(&w->control->mode) & MALLOC_MODES) == RECORD_SAMPLED_BLOCKS ? w : NULL;
+  return LIKELY(w != NULL) && sampled_alone(w) ? w : NULL;
 }
 
-/* True if an allocation of SIZE bytes, or a free of ADDRESS, need not be recorded. That is usual
- * for sampled blocks, and known before the call, so the hook can jump to the allocator. The bytes
- * of an allocation that fails count too, without bias: the position of the next sampled byte does
- * not depend on earlier ones. */
+/* True if an allocation of SIZE bytes, a free of ADDRESS, or both, need not be recorded. That is
+ * usual for sampled blocks, and known before the call, so the hook can jump to the allocator. The
+ * bytes of an allocation that fails count too, without bias: the position of the next sampled byte
+ * does not depend on earlier ones. */
 static ALWAYS_INLINE bool malloc_skips_alloc(uint64_t size) {
   writer_t *w = malloc_samples_only();
   return w && LIKELY(w->depth < WRITER_LEVELS) && LIKELY(sampled_passes(w, size));
 }
 static ALWAYS_INLINE bool malloc_skips_free(const void *address) {
   return malloc_samples_only() && LIKELY(!sampled_may_be((uintptr_t)address));
+}
+static ALWAYS_INLINE bool malloc_skips_realloc(const void *address, uint64_t size) {
+  writer_t *w = malloc_samples_only();
+  return w && LIKELY(!sampled_may_be((uintptr_t)address)) && LIKELY(w->depth < WRITER_LEVELS) &&
+         LIKELY(sampled_passes(w, size));
 }
 
 /* A call of KIND has allocated SIZE bytes at ADDRESS, which is not 0. AT is its caller. */

@@ -11,18 +11,18 @@ static uint64_t table[1u << BUCKET_BITS][BUCKET] __attribute__((aligned(64)));
 
 HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 
-/* The levels (capture/leveled_table.h), and a filter of each: how many addresses of a bucket are in
- * this level or a larger one. So a level is read only for addresses that did not fit before. */
+/* The levels (capture/leveled_table.h). In level 0, each 64 KB of addresses have a bucket, so that
+ * a program with few sampled blocks touches few pages. Each level has a filter. That of a larger
+ * level counts how many addresses of a bucket are in this level or a larger one. So a level is read
+ * only for addresses that did not fit before. */
 static void *levels[LEVELED_MAX] = {table};
 static void *filters[LEVELED_MAX] = {sampled_filter};
-
-/* NOLINTNEXTLINE(misc-redundant-expression): both are constants of their own. */
-_Static_assert((int)SAMPLED_FILTER_BITS == (int)BUCKET_BITS, "one counter per bucket");
 
 static unsigned bits_of(unsigned level) { return leveled_bits(BUCKET_BITS, level); }
 
 static uint64_t index_at(unsigned level, uint64_t address) {
-  return sampled_hash(address) >> (64 - bits_of(level));
+  if (level == 0) return sampled_near(address, 16, BUCKET_BITS);
+  return leveled_hash(address >> 4) >> (64 - bits_of(level));
 }
 
 static uint64_t *bucket_at(unsigned level, uint64_t address) {
@@ -36,13 +36,18 @@ static bool make(unsigned level) {
          leveled_map(&filters[level], bits_of(level), 1);
 }
 
+/* The count of ADDRESS in the filter of LEVEL, which exists. */
+static uint8_t *count_at(unsigned level, uint64_t address) {
+  if (level == 0) return sampled_count(address);
+  return (uint8_t *)load_acquire(&filters[level]) + index_at(level, address);
+}
+
 static bool may_be_at(unsigned level, uint64_t address) {
-  const uint8_t *filter = load_acquire(&filters[level]);
-  return filter && load_relaxed(&filter[index_at(level, address)]) != 0;
+  return load_acquire(&filters[level]) && load_relaxed(count_at(level, address)) != 0;
 }
 
 static void count(unsigned level, uint64_t address, int by) {
-  uint8_t *place = (uint8_t *)load_acquire(&filters[level]) + index_at(level, address);
+  uint8_t *place = count_at(level, address);
   uint8_t old = load_relaxed(place);
   do
     if (old == SAMPLED_FILTER_FULL) return;
@@ -139,10 +144,17 @@ static void begin(writer_t *w, uint64_t sample_bytes) {
   w->until_sample = draw(w);
 }
 
-bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
-  writer_t *w = s->writer;
+void sampled_prepare(writer_t *w) {
+  /* The word first: the rate may be newer, but not older. */
+  uint64_t word = load_acquire(&w->control->mode_word);
   uint64_t rate = load_relaxed(&w->control->sample_bytes);
   if (UNLIKELY(w->sample_bytes != rate)) begin(w, rate);
+  w->sampled_as = (word & RECORD_ANY_BLOCKS) == RECORD_SAMPLED_BLOCKS ? word : 0;
+}
+
+bool sampled_choose(stream_t *s, uint64_t address, uint64_t size) {
+  writer_t *w = s->writer;
+  sampled_prepare(w);
   if (sampled_passes(w, size)) return false;
   w->until_sample = draw(w);
   if (!add(address)) {

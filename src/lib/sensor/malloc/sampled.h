@@ -11,10 +11,14 @@
  * A free must know whether its block was recorded. The addresses are in a table that all threads
  * share without a lock. An address has one bucket, a cache line of eight entries; if it is full,
  * the address goes to its bucket in a larger level, which is mapped on first use. If mapping fails
- * the block is not recorded and counts as a lost event. A small filter counts the addresses of each
- * hash: a free whose count is 0 need not read the table, which is rarely in a CPU cache.
+ * the block is not recorded and counts as a lost event. A filter counts the sampled blocks that
+ * begin in each KB: a free whose count is 0 need not read the table, which is rarely in a CPU
+ * cache. KBs that are 64 MB apart may share a count. Blocks that a program frees one after the
+ * other are often close to each other; their counts are then in one cache line.
  *
- * An allocation that is not sampled costs a subtraction and a branch.
+ * An event that is not recorded reads the thread's state, one word of the control page, and for a
+ * free one byte of the filter: a cache line each. It writes at most the bytes to the next sampled
+ * block. It has no branch that depends on the program's data, but for the rare recorded block.
  */
 #ifndef SONDE_SENSOR_MALLOC_SAMPLED_H
 #define SONDE_SENSOR_MALLOC_SAMPLED_H
@@ -24,24 +28,39 @@
 
 #include "record/writer.h"
 
-#define SAMPLED_FILTER_BITS 14
+#define SAMPLED_FILTER_BITS 16
 /* A saturated counter stays saturated. */
 #define SAMPLED_FILTER_FULL 255
 extern HIDDEN uint8_t sampled_filter[1u << SAMPLED_FILTER_BITS];
 
-static ALWAYS_INLINE uint64_t sampled_hash(uint64_t address) {
-  return (address >> 4) * UINT64_C(0x9e3779b97f4a7c15);
+/* An index of BITS bits, by regions of 2^SHIFT bytes: neighbors have neighboring indices. The
+ * higher bits keep blocks of one size, in mappings of their own, from sharing an index. */
+static ALWAYS_INLINE uint64_t sampled_near(uint64_t address, unsigned shift, unsigned bits) {
+  uint64_t region = address >> shift;
+  return (region ^ region >> bits) & ((UINT64_C(1) << bits) - 1);
+}
+
+static ALWAYS_INLINE uint8_t *sampled_count(uint64_t address) {
+  return &sampled_filter[sampled_near(address, 10, SAMPLED_FILTER_BITS)];
 }
 
 /* False if the block at ADDRESS is not sampled; true if it may be. */
 static ALWAYS_INLINE bool sampled_may_be(uint64_t address) {
-  return load_relaxed(&sampled_filter[sampled_hash(address) >> (64 - SAMPLED_FILTER_BITS)]) != 0;
+  return load_relaxed(sampled_count(address)) != 0;
 }
+
+/* True if blocks are sampled and recorded in no other way, and `until_sample` is valid. False in a
+ * forked child, in which the control page may be unmapped. */
+static ALWAYS_INLINE bool sampled_alone(const writer_t *w) {
+  return LIKELY(w->sampled_as) && LIKELY(w->sampled_as == load_relaxed(&w->control->mode_word));
+}
+
+/* Makes sampled_alone true if it can be. */
+void sampled_prepare(writer_t *w);
 
 /* True if an allocation of SIZE bytes is not sampled; its bytes are then accounted for. Otherwise
  * sampled_choose decides. */
 static ALWAYS_INLINE bool sampled_passes(writer_t *w, uint64_t size) {
-  if (w->sample_bytes != load_relaxed(&w->control->sample_bytes)) return false;
   uint64_t bytes = size ? size : 1;
   if (UNLIKELY((uint64_t)w->until_sample <= bytes)) return false;
   w->until_sample -= (int64_t)bytes;
