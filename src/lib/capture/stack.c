@@ -220,6 +220,12 @@ static ALWAYS_INLINE READS_STACK uint32_t find_predicted(uint64_t pc, uint64_t s
   return id;
 }
 
+static NOINLINE uint32_t find_unpredicted(uint64_t pc, uint64_t sp, uint64_t fp) {
+  uint32_t id = 0;
+  const origin_t origin = {NULL, pc, sp, fp};
+  return find(&id, &origin, sp) == 0 ? id : 0;
+}
+
 __attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
                                                            uint64_t fp) {
   if (UNLIKELY(!id)) return SONDE_EINVAL;
@@ -229,8 +235,12 @@ __attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_
 }
 ENTRY_1(sonde_stack_id, stack_id_here);
 
-HIDDEN int (*stack_id_of_event)(uint32_t *id, uint64_t pc, uint64_t sp,
-                                uint64_t fp) = stack_id_here;
+static READS_STACK uint32_t id_of_event(uint64_t pc, uint64_t sp, uint64_t fp) {
+  uint32_t id = find_predicted(pc, sp, fp);
+  return LIKELY(id) ? id : find_unpredicted(pc, sp, fp);
+}
+
+HIDDEN stack_id_function_t *stack_id_of_event = id_of_event;
 
 int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
   if (UNLIKELY(capture_has_python) &&
@@ -239,8 +249,12 @@ int stack_id_with_python(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
   return stack_id_here(id, pc, sp, fp);
 }
 
-HIDDEN int (*stack_id_of_rare_event)(uint32_t *id, uint64_t pc, uint64_t sp,
-                                     uint64_t fp) = stack_id_with_python;
+static uint32_t id_of_rare_event(uint64_t pc, uint64_t sp, uint64_t fp) {
+  uint32_t id = 0;
+  return stack_id_with_python(&id, pc, sp, fp) == 0 ? id : 0;
+}
+
+HIDDEN stack_id_function_t *stack_id_of_rare_event = id_of_rare_event;
 
 int stack_id_of_context(uint32_t *id, const void *ucontext) {
   if (UNLIKELY(capture_has_python) &&

@@ -27,14 +27,18 @@
  * Returns 0 or a negative SONDE_E…, as sonde_stack_id. */
 int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
 
-/* What frequent events call: stack_id_here, or in programs with Python a function that adds the
+/* Returns the id of the stack that starts at PC, SP and FP, the registers of a function's caller;
+ * 0: none. stack_id_here stores the id instead, and its caller loads it again. */
+typedef uint32_t stack_id_function_t(uint64_t pc, uint64_t sp, uint64_t fp);
+
+/* What frequent events call: as stack_id_here, or in programs with Python a function that adds the
  * Python frames (capture/python/python_event.h). A call through a pointer costs other programs
  * nothing, a test would. */
-extern HIDDEN int (*stack_id_of_event)(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
+extern HIDDEN stack_id_function_t *stack_id_of_event;
 
-/* What rare events call: stack_id_with_python, or a function that finds the same stack in tens of
- * nanoseconds. */
-extern HIDDEN int (*stack_id_of_rare_event)(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp);
+/* What rare events call: as stack_id_with_python, or a function that finds the same stack in tens
+ * of nanoseconds. */
+extern HIDDEN stack_id_function_t *stack_id_of_rare_event;
 
 /* Returns the id of the DEPTH innermost frames of stack ID with the marker of a truncated stack, at
  * most STACK_INNER; ID if it has no more frames; 0 if the table is full. Costs two lookups a frame.

@@ -65,7 +65,7 @@ static void begin(stream_t *s, chunk_header_t *h, uint32_t slot_class) {
   s->chunk = h;
   s->slot_class = (uint8_t)slot_class;
   s->limit = (uint8_t *)h + h->size - EVENT_MAX_BYTES;
-  if (s->type == CHUNK_EVENTS) memset(w->predicted[level_of(s)], 0, sizeof w->predicted[0]);
+  if (s->type == CHUNK_EVENTS) memset(s->predicted, 0, sizeof w->predicted[0]);
   store_release(&h->magic, CHUNK_MAGIC);
   s->next = (uint8_t *)(h + 1);
   SONDE_ASSERT(chunk_is_valid(s));

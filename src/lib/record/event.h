@@ -50,9 +50,7 @@ static ALWAYS_INLINE uint8_t *event_address(stream_t *s, uint8_t *q, uint64_t ad
 }
 
 static ALWAYS_INLINE uint8_t *event_stack(stream_t *s, uint8_t *q, uint32_t stack, unsigned *head) {
-  writer_t *w = s->writer;
-  _Static_assert(WRITER_LEVELS == 2, "the index of a prediction table");
-  uint32_t *guess = &w->predicted[s != w->events][predictor_index(s->last_stack)];
+  uint32_t *guess = &s->predicted[predictor_index(s->last_stack)];
   s->last_stack = stack;
   if (*guess == stack) {
     *head |= EVENT_PREDICTED;

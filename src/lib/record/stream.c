@@ -13,11 +13,12 @@
 /* States examined for each one created; so the number of dead ones stays bounded. */
 #define RECLAIM_TRIES 2
 
-static void init_stream(stream_t *s, writer_t *w, chunk_type_t type) {
+static void init_stream(stream_t *s, writer_t *w, chunk_type_t type, uint32_t *predicted) {
   memset(s, 0, sizeof *s);
   s->type = (uint16_t)type;
   s->address_shift = 4;
   s->writer = w;
+  s->predicted = predicted;
 }
 
 static void init_writer(writer_t *w, shm_control_t *control) {
@@ -29,8 +30,8 @@ static void init_writer(writer_t *w, shm_control_t *control) {
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
   w->clock_shift = (uint8_t)control->clock_shift;
   for (int i = 0; i < WRITER_LEVELS; i++) {
-    init_stream(&w->events[i], w, CHUNK_EVENTS);
-    init_stream(&w->tables[i], w, CHUNK_TABLES);
+    init_stream(&w->events[i], w, CHUNK_EVENTS, w->predicted[i]);
+    init_stream(&w->tables[i], w, CHUNK_TABLES, NULL);
   }
   w->control = control;
 }
@@ -196,9 +197,9 @@ bool writer_quiesce(uint64_t timeout_ns) {
  * stay as they are, but for the streams: they continue in another recording. */
 static void leave_streams(writer_t *w) {
   for (int i = 0; i < WRITER_LEVELS; i++) {
-    init_stream(&w->events[i], w, CHUNK_EVENTS);
-    init_stream(&w->tables[i], w, CHUNK_TABLES);
-    if (w->more[i]) init_stream(w->more[i], w, (chunk_type_t)w->more[i]->type);
+    init_stream(&w->events[i], w, CHUNK_EVENTS, w->predicted[i]);
+    init_stream(&w->tables[i], w, CHUNK_TABLES, NULL);
+    if (w->more[i]) init_stream(w->more[i], w, (chunk_type_t)w->more[i]->type, NULL);
   }
   w->audit = NULL; /* it refers to places in the buffers */
   w->sampled_as = 0;

@@ -45,6 +45,7 @@ typedef struct stream {
   uint64_t sampling; /* the sampling rate recorded in the chunk */
   uint64_t dropped;  /* records dropped in a gap; for a user who resets it */
   struct writer *writer;
+  uint32_t *predicted; /* of the writer: the stack that follows another one */
 } stream_t;
 
 #define WRITER_LEVELS 2
@@ -147,8 +148,8 @@ static ALWAYS_INLINE uint64_t writer_now(const writer_t *w) {
   return (LIKELY(w->cycles) ? arch_cycles() : os_monotonic_ns()) >> w->clock_shift;
 }
 
-/* The calling thread's stream of events; NULL if KIND (RECORD_…) is not recorded. */
-static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
+/* As writer_enter; sets *MODE to all that is recorded. */
+static ALWAYS_INLINE stream_t *writer_enter_in_mode(uint32_t kind, uint32_t *mode) {
   writer_t *w = writer_tls;
   if (UNLIKELY(!w || !w->control)) {
     w = writer_enter_slow();
@@ -162,7 +163,8 @@ static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
   }
   w->depth = depth + 1; /* before the mode is read: see writer_quiesce */
   signal_fence();
-  if (UNLIKELY(!(load_relaxed(&w->control->mode) & kind))) {
+  *mode = load_relaxed(&w->control->mode);
+  if (UNLIKELY(!(*mode & kind))) {
     w->depth = depth;
     writer_poll(w->control);
     return NULL;
@@ -170,6 +172,12 @@ static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
   stream_t *s = &w->events[depth];
   KEEP_POINTER(s);
   return s;
+}
+
+/* The calling thread's stream of events; NULL if KIND (RECORD_…) is not recorded. */
+static ALWAYS_INLINE stream_t *writer_enter(uint32_t kind) {
+  uint32_t mode;
+  return writer_enter_in_mode(kind, &mode);
 }
 
 static ALWAYS_INLINE void writer_leave(stream_t *stream) {

@@ -47,7 +47,7 @@ static void begin(stream_t *s) {
                         .exec_index = 1};
   s->last_stack = 0;
   s->records = 0;
-  memset(s->writer->predicted[0], 0, sizeof s->writer->predicted[0]);
+  memset(s->predicted, 0, sizeof s->writer->predicted[0]);
   s->next = (uint8_t *)(h + 1);
   s->limit = (uint8_t *)h + CHUNK_BYTES - OFFLINE_EVENT_MAX;
 }
@@ -79,7 +79,8 @@ static stream_t *new_stream(offline_t *r, uint16_t type) {
   *s = (stream_t){.type = type,
                   .id = r->count,
                   .chunk = (chunk_header_t *)(void *)file->chunk,
-                  .writer = &file->writer};
+                  .writer = &file->writer,
+                  .predicted = file->writer.predicted[0]};
   r->streams[r->count++] = file;
   begin(s);
   return s;

@@ -167,7 +167,8 @@ static void compare_event(uint64_t pc, uint64_t sp, uint64_t fp) {
   bool is_rare = call % 32 == 16;
   uint32_t cached = 0, anew = 0, native, chain;
   if (call % every == 0) raise(SIGPROF);
-  if ((is_rare ? stack_id_of_rare_event : stack_id_of_event)(&cached, pc, sp, fp) < 0) return;
+  cached = (is_rare ? stack_id_of_rare_event : stack_id_of_event)(pc, sp, fp);
+  if (!cached) return;
   if (call % 16 == 0) {
     const python_origin_t origin = {.pc = pc, .sp = sp, .fp = fp, .is_event = !is_rare};
     if (!capture_with_python(&anew, &origin)) (void)stack_id_here(&anew, pc, sp, fp);

@@ -237,26 +237,24 @@ static ALWAYS_INLINE READS_STACK uint32_t find_merged(event_t e, const view_t *v
 }
 
 /* A stack without a prediction, and one that capture_with_python must tell. */
-static NOINLINE READS_STACK int find_slowly(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp,
-                                            const view_t *view) {
-  uint32_t merged = 0;
-  int status = stack_id_here(id, pc, sp, fp);
-  if (UNLIKELY(status < 0)) return status;
+static NOINLINE READS_STACK uint32_t find_slowly(uint64_t pc, uint64_t sp, uint64_t fp,
+                                                 const view_t *view) {
+  uint32_t native, merged = 0;
+  if (UNLIKELY(stack_id_here(&native, pc, sp, fp) < 0)) return 0;
   capture_thread_t *self = thread_state_enter(sp);
   if (LIKELY(self)) {
-    const event_t e = {self, pc, sp, fp, *id};
+    const event_t e = {self, pc, sp, fp, native};
     merged = find_merged(e, view, view->third, python.anchor);
     thread_state_leave(self);
   }
   const python_origin_t origin = {
       .pc = pc, .sp = sp, .fp = fp, .is_event = view == &view_of_events};
-  if (!merged && !capture_with_python(&merged, &origin)) return 0;
-  *id = merged;
-  return merged ? 0 : SONDE_EFULL;
+  return merged || capture_with_python(&merged, &origin) ? merged : native;
 }
 
-static ALWAYS_INLINE READS_STACK int merged_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp,
-                                               const view_t *view, third_t third, anchor_t kind) {
+static ALWAYS_INLINE READS_STACK uint32_t merged_id(uint64_t pc, uint64_t sp, uint64_t fp,
+                                                    const view_t *view, third_t third,
+                                                    anchor_t kind) {
   uint32_t merged = 0;
   capture_thread_t *self = predicted_stack_enter(sp);
   if (LIKELY(self)) {
@@ -264,27 +262,25 @@ static ALWAYS_INLINE READS_STACK int merged_id(uint32_t *id, uint64_t pc, uint64
     if (LIKELY(e.native)) merged = find_merged(e, view, third, kind);
     thread_state_leave(self);
   }
-  if (UNLIKELY(!merged)) return find_slowly(id, pc, sp, fp, view);
-  *id = merged;
-  return 0;
+  return LIKELY(merged) ? merged : find_slowly(pc, sp, fp, view);
 }
 
 /* The kind of comparison is a constant, as it is in each round of the loop over a chain. Only 3.11
  * has the byte. */
-static READS_STACK int event_stack_id(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  return merged_id(id, pc, sp, fp, &view_of_events, THIRD_NONE, python.anchor);
+static READS_STACK uint32_t event_stack_id(uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(pc, sp, fp, &view_of_events, THIRD_NONE, python.anchor);
 }
 
-static READS_STACK int event_stack_id_by_byte(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  return merged_id(id, pc, sp, fp, &view_of_events, THIRD_BYTE, ANCHOR_CFRAME);
+static READS_STACK uint32_t event_stack_id_by_byte(uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(pc, sp, fp, &view_of_events, THIRD_BYTE, ANCHOR_CFRAME);
 }
 
-static READS_STACK int event_stack_id_by_word(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  return merged_id(id, pc, sp, fp, &view_of_events, THIRD_WORD, python.anchor);
+static READS_STACK uint32_t event_stack_id_by_word(uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(pc, sp, fp, &view_of_events, THIRD_WORD, python.anchor);
 }
 
-static READS_STACK int stack_id_with_lines(uint32_t *id, uint64_t pc, uint64_t sp, uint64_t fp) {
-  return merged_id(id, pc, sp, fp, &view_of_lines, view_of_lines.third, python.anchor);
+static READS_STACK uint32_t stack_id_with_lines(uint64_t pc, uint64_t sp, uint64_t fp) {
+  return merged_id(pc, sp, fp, &view_of_lines, view_of_lines.third, python.anchor);
 }
 
 static view_t make_view(const python_layout_t *l, bool with_lines, uint8_t number) {
@@ -322,10 +318,9 @@ static void set_offsets(const python_runtime_t *runtime) {
 }
 
 void python_event_start(const python_runtime_t *runtime, bool with_lines) {
-  static int (*const of_event[])(uint32_t *, uint64_t, uint64_t,
-                                 uint64_t) = {[THIRD_NONE] = event_stack_id,
-                                              [THIRD_BYTE] = event_stack_id_by_byte,
-                                              [THIRD_WORD] = event_stack_id_by_word};
+  static stack_id_function_t *const of_event[] = {[THIRD_NONE] = event_stack_id,
+                                                  [THIRD_BYTE] = event_stack_id_by_byte,
+                                                  [THIRD_WORD] = event_stack_id_by_word};
   static const char *const name[] = {"pthread_getspecific"};
   uint64_t function;
   os_symbols(0, name, &function, 1);

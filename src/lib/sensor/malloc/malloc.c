@@ -57,10 +57,12 @@ bool malloc_choose_sampled(stream_t *s, uint64_t address, uint64_t size, bool is
   return false;
 }
 
-void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at) {
+void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, uint64_t pc, uint64_t sp,
+                       uint64_t fp) {
   live_table_prefetch(s->writer->control, address);
-  live_detail_t block = {
-      .size = size, .time = writer_now(s->writer), .stack = sensor_stack_id(s, at)};
+  live_detail_t block = {.size = size,
+                         .time = writer_now(s->writer),
+                         .stack = sensor_stack_id(s, (caller_t){pc, sp, fp})};
   writer_define_stream(s);
   block.stream = s->id;
   if (!live_table_put(s->writer->control, address, &block)) writer_lost_event(s->writer->control);
@@ -129,7 +131,7 @@ static void record_realloc(const malloc_realloc_t *before, const void *old, cons
       record_sampled_realloc(s, before, old, address, size, at);
       return;
     }
-    if (address) malloc_live_alloc(s, (uintptr_t)address, size, at);
+    if (address) malloc_live_alloc(s, (uintptr_t)address, size, at.pc, at.sp, at.fp);
     writer_leave(s);
     return;
   }

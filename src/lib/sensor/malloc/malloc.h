@@ -30,23 +30,18 @@ typedef struct caller {
   uint64_t pc, sp, fp;
 } caller_t;
 
-static ALWAYS_INLINE uint32_t sensor_stack_id(stream_t *s, caller_t at) {
-  uint32_t id = 0;
-  if (UNLIKELY(stack_id_of_event(&id, at.pc, at.sp, at.fp) < 0)) {
-    add_relaxed(&s->writer->control->lost_stacks, 1);
-    return 0;
-  }
+static ALWAYS_INLINE uint32_t sensor_count_lost(stream_t *s, uint32_t id) {
+  if (UNLIKELY(!id)) add_relaxed(&s->writer->control->lost_stacks, 1);
   return id;
+}
+
+static ALWAYS_INLINE uint32_t sensor_stack_id(stream_t *s, caller_t at) {
+  return sensor_count_lost(s, stack_id_of_event(at.pc, at.sp, at.fp));
 }
 
 /* As sensor_stack_id for an event that is rare: with the lines of all Python frames. */
 static inline uint32_t sensor_rare_stack_id(stream_t *s, caller_t at) {
-  uint32_t id = 0;
-  if (stack_id_of_rare_event(&id, at.pc, at.sp, at.fp) < 0) {
-    add_relaxed(&s->writer->control->lost_stacks, 1);
-    return 0;
-  }
-  return id;
+  return sensor_count_lost(s, stack_id_of_rare_event(at.pc, at.sp, at.fp));
 }
 
 static ALWAYS_INLINE void sensor_finish(stream_t *s, bool written) {
@@ -72,18 +67,20 @@ bool malloc_end_sampling(stream_t *s, uint64_t address);
 static ALWAYS_INLINE bool malloc_records_live(const stream_t *s) {
   return load_relaxed(&s->writer->control->mode) & RECORD_LIVE;
 }
-NOINLINE void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, caller_t at);
+/* The caller's registers are scalars, since a caller_t would be in memory in each event. */
+NOINLINE void malloc_live_alloc(stream_t *s, uint64_t address, uint64_t size, uint64_t pc,
+                                uint64_t sp, uint64_t fp);
 NOINLINE void malloc_live_free(stream_t *s, uint64_t address);
 
 /* Whether an event is recorded; sampled ones are rare. */
 typedef enum malloc_wanted { MALLOC_UNWANTED, MALLOC_WANTED, MALLOC_SAMPLED } malloc_wanted_t;
 
-static ALWAYS_INLINE malloc_wanted_t malloc_wants(stream_t *s, uint64_t address, uint64_t size,
-                                                  bool is_alloc, caller_t at) {
-  if (UNLIKELY(!malloc_records_all(s))) {
-    if (malloc_records_live(s)) {
+static ALWAYS_INLINE malloc_wanted_t malloc_wants(stream_t *s, uint32_t mode, uint64_t address,
+                                                  uint64_t size, bool is_alloc, caller_t at) {
+  if (UNLIKELY(!(mode & RECORD_BLOCKS))) {
+    if (mode & RECORD_LIVE) {
       if (is_alloc)
-        malloc_live_alloc(s, address, size, at);
+        malloc_live_alloc(s, address, size, at.pc, at.sp, at.fp);
       else
         malloc_live_free(s, address);
       return MALLOC_UNWANTED;
@@ -123,9 +120,10 @@ static ALWAYS_INLINE bool malloc_skips_realloc(const void *address, uint64_t siz
 /* A call of KIND has allocated SIZE bytes at ADDRESS, which is not 0. AT is its caller. */
 static ALWAYS_INLINE void malloc_on_alloc(event_kind_t kind, const void *address, uint64_t size,
                                           caller_t at) {
-  stream_t *s = writer_enter(MALLOC_MODES);
-  if (!s) return;
-  malloc_wanted_t wanted = malloc_wants(s, (uintptr_t)address, size, true, at);
+  uint32_t mode;
+  stream_t *s = writer_enter_in_mode(MALLOC_MODES, &mode);
+  if (UNLIKELY(!s)) return;
+  malloc_wanted_t wanted = malloc_wants(s, mode, (uintptr_t)address, size, true, at);
   if (!wanted) {
     writer_leave(s);
     return;
@@ -137,9 +135,10 @@ static ALWAYS_INLINE void malloc_on_alloc(event_kind_t kind, const void *address
 
 /* The block at ADDRESS, which is not 0, is about to be freed. */
 static ALWAYS_INLINE void malloc_on_free(const void *address, caller_t at) {
-  stream_t *s = writer_enter(MALLOC_MODES);
-  if (!s) return;
-  malloc_wanted_t wanted = malloc_wants(s, (uintptr_t)address, 0, false, at);
+  uint32_t mode;
+  stream_t *s = writer_enter_in_mode(MALLOC_MODES, &mode);
+  if (UNLIKELY(!s)) return;
+  malloc_wanted_t wanted = malloc_wants(s, mode, (uintptr_t)address, 0, false, at);
   if (!wanted) {
     writer_leave(s);
     return;
