@@ -121,6 +121,7 @@ static bool capture_cached(capture_thread_t *self, position_t *p, uint64_t epoch
   new_frames_t new_frames = {.frames = cache->new_frames, .capacity = FRAME_CACHE_NEW_FRAMES};
   walk_stacks_t stacks;
   walk_stacks_init(&stacks, &self->window);
+  frame_cache_begin_walk(cache, epoch, &new_frames);
   frame_cache_walk(cache, &stacks, p, epoch, UINT32_MAX, &new_frames);
   if (new_frames.end != WALK_END) return false;
   bool fits = new_frames.count <= FRAME_CACHE_NEW_FRAMES;

@@ -5,12 +5,6 @@
 #include "capture/frame_cache.h"
 #include "capture/stack_table.h"
 
-/* The first new frames usually change between captures, so they are looked up by their hash. Frames
- * further out, if they must be walked at all, are usually as they were when the hints were written,
- * so their hints are tried first. The first frames have their own loop, which carries fewer values
- * from frame to frame. */
-#define UNHINTED_FRAMES 6
-
 /* On x86_64 a walk carries few values from one frame to the next: the call determines where the
  * return address is and what it looks like. */
 #if defined(__x86_64__)
@@ -24,30 +18,48 @@ static ALWAYS_INLINE uint64_t raw_of(const position_t *p) { return p->raw; }
 /* Words from the slot of P up to its stack pointer. */
 static ALWAYS_INLINE uint64_t sp_words(const position_t *p) { return (p->sp - slot_of(p)) / 8; }
 
-static ALWAYS_INLINE READS_STACK bool entry_matches(const frame_cache_entry_t *e,
-                                                    const position_t *p) {
-  return !((e->slot ^ slot_of(p)) | (e->raw ^ raw_of(p))) && sp_words(p) == e->sp_words &&
-         (!(e->bits & ENTRY_FP_LIVE) || (p->fp_at && *p->fp_at == e->fp));
-}
+/* Returns the first changed entry of those from E to END, which are all paired, or END. If the
+ * entries further in are unchanged, both words of an entry belong to the current stack, so one load
+ * may read them. This code also runs while vector registers hold the program's arguments
+ * (hook/trampoline.h), so it restores the one that it uses. */
+#if defined(__x86_64__)
+/* Leaves if the entry at OFFSET has changed. */
+#define COMPARE_PAIR(offset)                                                                       \
+  "\tmovq 16+" #offset "(%[e]), %[at]\n"                                                           \
+  "\tmovups -8(%[at]), %%xmm0\n"                                                                   \
+  "\tpcmpeqd " #offset "(%[e]), %%xmm0\n"                                                          \
+  "\tpmovmskb %%xmm0, %k[equal]\n"                                                                 \
+  "\tcmpl $0xffff, %k[equal]\n"                                                                    \
+  "\tjne 9f\n"
+#define COMPARE_FOUR COMPARE_PAIR(0) COMPARE_PAIR(32) COMPARE_PAIR(64) COMPARE_PAIR(96)
+_Static_assert(offsetof(frame_cache_entry_t, fp) == 0 && offsetof(frame_cache_entry_t, raw) == 8 &&
+                   offsetof(frame_cache_entry_t, slot) == 16 && sizeof(frame_cache_entry_t) == 32,
+               "the instructions use these numbers");
 
-/* True if chained entry E is unchanged. The next slot determines its frame register, so two words
- * of the entries are loaded for each two of the stack, not three. */
-static ALWAYS_INLINE READS_STACK bool chained_unchanged(const frame_cache_entry_t *e) {
-  const uint64_t *at = stack_at_address(e->slot);
-  return LIKELY(at[0] == e->raw) && LIKELY(at[-1] == e[1].slot - 8);
-}
-static ALWAYS_INLINE READS_STACK bool four_chained_unchanged(const frame_cache_entry_t *e) {
-  return chained_unchanged(e) && chained_unchanged(e + 1) && chained_unchanged(e + 2) &&
-         chained_unchanged(e + 3);
-}
-
-/* Skips the unchanged entries from E to END, which are at least four and all chained. */
 static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
-skip_chained(const frame_cache_entry_t *e, const frame_cache_entry_t *end) {
-  for (; e < end - 4; e += 4)
-    if (UNLIKELY(!four_chained_unchanged(e))) return e;
-  return LIKELY(four_chained_unchanged(end - 4)) ? end : e;
+skip_pairs(const frame_cache_entry_t *e, const frame_cache_entry_t *end) {
+  uint64_t at, equal, saved[2];
+  __asm__ volatile("movups %%xmm0, %[saved]\n\tjmp 2f\n\t.p2align 5\n"
+                   "1:" COMPARE_FOUR "\tsubq $-128, %[e]\n"
+                   "2:\tcmpq %[four], %[e]\n\tjbe 1b\n"
+                   "\tcmpq %[end], %[e]\n\tje 9f\n"
+                   "3:" COMPARE_PAIR(0) "\taddq $32, %[e]\n\tcmpq %[end], %[e]\n\tjne 3b\n"
+                                        "9:\tmovups %[saved], %%xmm0"
+                   : [e] "+r"(e), [at] "=&r"(at), [equal] "=&r"(equal), [saved] "=m"(saved)
+                   : [end] "r"(end), [four] "r"(end - 4)
+                   : "memory", "cc");
+  return e;
 }
+#else
+static ALWAYS_INLINE READS_STACK const frame_cache_entry_t *
+skip_pairs(const frame_cache_entry_t *e, const frame_cache_entry_t *end) {
+  for (; e < end; e++) {
+    const uint64_t *at = stack_at_address(e->slot);
+    if (UNLIKELY((at[-1] ^ e->fp) | (at[0] ^ e->raw))) return e;
+  }
+  return e;
+}
+#endif
 
 static ALWAYS_INLINE READS_STACK bool four_unchanged(const frame_cache_entry_t *e) {
   return entry_unchanged(e) && entry_unchanged(e + 1) && entry_unchanged(e + 2) &&
@@ -56,37 +68,17 @@ static ALWAYS_INLINE READS_STACK bool four_unchanged(const frame_cache_entry_t *
 
 READS_STACK const frame_cache_entry_t *frame_cache_skip_verified(const frame_cache_t *cache,
                                                                  const frame_cache_entry_t *e) {
-  const frame_cache_entry_t *last_four = frame_cache_end(cache) - 4;
-  if (UNLIKELY(e > last_four)) return e;
-  while (e < last_four) {
-    const frame_cache_entry_t *end = e + cache->chain_length[e - cache->entries];
-    if (LIKELY(end - e >= 4)) {
-      e = skip_chained(e, end);
-      if (UNLIKELY(e != end)) return e;
-    } else if (LIKELY(four_unchanged(e)))
-      e += 4;
-    else
-      return e;
+  const frame_cache_entry_t *end = frame_cache_end(cache);
+  for (;;) {
+    uint8_t pairs = cache->pairs[e - cache->entries];
+    if (LIKELY(pairs)) {
+      const frame_cache_entry_t *last = e + pairs;
+      e = skip_pairs(e, last);
+      if (UNLIKELY(e != last)) return e;
+    }
+    if (end - e < 4 || UNLIKELY(!four_unchanged(e))) return e;
+    e += 4;
   }
-  return LIKELY(four_unchanged(last_four)) ? last_four + 4 : e;
-}
-
-/* True if P is at an entry from *AT on and everything outside that entry is unchanged. *AT moves
- * outward past the entries that the walk has passed or found changed; the last entry is beyond
- * every slot. */
-static ALWAYS_INLINE READS_STACK bool try_join(const frame_cache_t *cache, const position_t *p,
-                                               const frame_cache_entry_t **at) {
-  const frame_cache_entry_t *e = *at;
-  e += e->slot < slot_of(p); /* Two steps without a branch that could be mispredicted. */
-  e += e->slot < slot_of(p);
-  while (UNLIKELY(e->slot < slot_of(p)))
-    e++;
-  *at = e;
-  if (!entry_matches(e, p)) return false;
-  const frame_cache_entry_t *changed = frame_cache_first_changed(cache, e + 1);
-  if (LIKELY(changed == frame_cache_end(cache))) return true;
-  *at = changed + 1;
-  return false;
 }
 
 static NOINLINE stack_window_t *other_stack(walk_stacks_t *stacks, uint64_t sp) {
@@ -164,7 +156,8 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_by_rules(walk_state_t *walk,
     p->exact = false;
     p->slot = slot_of(p);
     p->raw = raw_of(p);
-    if (walk->at != walk->end && try_join(walk->cache, p, &walk->at)) {
+    if (walk->at != walk->end && frame_cache_try_join(walk->cache, slot_of(p), raw_of(p), p->fp_at,
+                                                      sp_words(p), &walk->at)) {
       walk->joined = true;
       return WALK_END;
     }
@@ -193,17 +186,19 @@ static ALWAYS_INLINE READS_STACK walk_step_t walk_rules(walk_state_t *walk,
 
 READS_STACK void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
                                   uint64_t epoch, uint32_t limit, new_frames_t *new_frames) {
-  walk_state_t walk = {.limit = limit, .seed = FRAME_TABLE_NO_SEED};
+  walk_state_t walk = {.limit = limit,
+                       .count = new_frames->count,
+                       .rule = new_frames->last_rule,
+                       .seed = FRAME_TABLE_NO_SEED};
   SONDE_ASSERT(!cache || !stacks->cached->delta);
   if (cache) walk.seed = cache->predictor.wrong + cache->predictor.paused;
   if (cache && cache->epoch == epoch) {
     walk.cache = cache;
-    walk.at = &cache->entries[cache->top];
+    walk.at = &cache->entries[new_frames->joined];
     walk.end = frame_cache_end(cache);
   }
   position_t here; /* In registers. Its pointer refers to the frame register in *P. */
   position_move(&here, p);
-  new_frames->first_cacheable = 0;
   stack_window_t *w = stack_at(stacks, here.sp);
   walk_step_t end = LIKELY(w) ? WALK_CALLER : WALK_FAULT;
   bool after_call = false; /* The walk has just left a call of a trampoline. */
@@ -244,13 +239,18 @@ READS_STACK bool frame_cache_extend(frame_cache_t *cache, const new_frames_t *ne
   return frame_cache_extend_with(cache, new_frames, first, epoch, NULL, &nothing) <= first;
 }
 
+/* True if E is paired and its frame register points just below the slot of the next outer entry. */
+static bool entry_is_chained(const frame_cache_entry_t *e) {
+  return entry_is_paired(e) && e->fp == e[1].slot - 8;
+}
+
 /* Adds the words that prove entry E: its slot, and the place where the frame register was restored
  * from if an outer rule uses it. The slot is first, since the next slot determines a chained
  * entry's frame register. */
 static bool add_entry(prediction_t *prediction, uint64_t innermost_slot,
-                      const frame_cache_entry_t *e, bool chain_length) {
-  if (!prediction_add(prediction, innermost_slot, e->slot, e->raw, chain_length)) return false;
-  if (chain_length || !(e->bits & ENTRY_FP_VERIFY)) return true;
+                      const frame_cache_entry_t *e, bool chained) {
+  if (!prediction_add(prediction, innermost_slot, e->slot, e->raw, chained)) return false;
+  if (chained || !(e->bits & ENTRY_FP_VERIFY)) return true;
   uint64_t restored_from = e->slot - (uint64_t)(int64_t)e->restored_words * 8;
   return prediction_add(prediction, innermost_slot, restored_from, e->fp, false);
 }
@@ -319,11 +319,11 @@ static bool entry_is_in_order(const frame_cache_entry_t *e) {
 bool frame_cache_is_valid(const frame_cache_t *cache) {
   const frame_cache_entry_t *end = frame_cache_end(cache);
   if (cache->top > FRAME_CACHE_ENTRIES || end->slot != UINT64_MAX) return false;
-  if (cache->chain_length[FRAME_CACHE_ENTRIES] != 0) return false;
+  if (cache->pairs[FRAME_CACHE_ENTRIES] != 0) return false;
   for (uint32_t k = cache->top; k < FRAME_CACHE_ENTRIES; k++) {
     const frame_cache_entry_t *e = &cache->entries[k];
-    unsigned chained = entry_is_chained(e) ? cache->chain_length[k + 1] + 1u : 0;
-    if (e->slot == 0 || !entry_is_in_order(e) || cache->chain_length[k] != chained) return false;
+    unsigned pairs = entry_is_paired(e) ? cache->pairs[k + 1] + 1u : 0;
+    if (e->slot == 0 || !entry_is_in_order(e) || cache->pairs[k] != pairs) return false;
     if (e->bits & ENTRY_FP_VERIFY && !(e->bits & ENTRY_FP_LIVE && cache->verifies)) return false;
     if (!entry_id_is_valid(e, end)) return false;
   }

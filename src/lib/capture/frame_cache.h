@@ -19,10 +19,11 @@
  * compared only if an outer frame's rule uses that value before another frame restores the register
  * (ENTRY_FP_LIVE). Elsewhere the register holds any value that the program computes.
  *
- * In code with frame pointers, each saved frame pointer points just below the next slot. An entry
- * whose saved frame pointer does so is called chained. `chain_length` counts consecutive chained
- * entries, so they are compared without reading their flags. That takes half the time of a walk
- * along the frame pointers.
+ * In code with frame pointers, each saved frame pointer is in the word below the slot. Such an
+ * entry is called paired. `pairs` counts consecutive paired entries, so they are compared without
+ * reading their flags, and both words of an entry by one vector instruction. Its loads determine
+ * the cost: three for each entry, about two in a cycle (Zen 4). With general registers there would
+ * be four.
  *
  * A trampoline of the call tracer (hook/trampoline.h) has two entries. The first one is on the
  * stack: the return address into the trampoline, with the frame register, which points to the call.
@@ -43,7 +44,9 @@
  * A walk writes n entries and n new frames (32 bytes each), and mispredicts two or three branches:
  * whether the prediction is correct, how many frames are new, how many entries remain. Neither a
  * correct prediction nor a walk uses an atomic instruction or a system call. A capture 30 frames
- * deep whose three innermost frames change at random takes 960 instructions.
+ * deep whose three innermost frames change at random takes 690 instructions, or 860 in code with
+ * frame pointers. frame_cache_walk_first and frame_cache_extend_first, which do that, are inlined,
+ * so that what a walk carries from frame to frame stays in registers.
  *
  * An entry also holds an id: the frame id of its pc at first. When a capture needs the id of the
  * stack from this entry outward (capture/stack_table.h), that stack id replaces the frame id.
@@ -72,12 +75,12 @@
 #define ENTRY_CALL 8u
 
 typedef struct frame_cache_entry {
-  /* Address of the return address. */
-  uint64_t slot;
-  /* Content of the slot: the pc, which aarch64 may have signed. */
-  uint64_t raw;
   /* The frame register after the return if ENTRY_FP_LIVE; otherwise 0. */
   uint64_t fp;
+  /* Content of the slot: the pc, which aarch64 may have signed. */
+  uint64_t raw;
+  /* Address of the return address. */
+  uint64_t slot;
   union {
     struct {
       uint32_t id;
@@ -92,7 +95,7 @@ typedef struct frame_cache_entry {
      * is wider than the preceding store stalls the CPU. */
     uint64_t tail;
   };
-} frame_cache_entry_t;
+} __attribute__((aligned(16))) frame_cache_entry_t; /* For vector instructions. */
 
 /* Position of `bits` in `tail` on little-endian machines, which are all that sonde supports. */
 #define ENTRY_FLAGS_SHIFT 56
@@ -139,8 +142,8 @@ typedef struct frame_cache {
   new_frame_t new_frames[FRAME_CACHE_NEW_FRAMES];
   /* The last entry is a sentinel beyond every slot. */
   frame_cache_entry_t entries[FRAME_CACHE_ENTRIES + 1];
-  /* For each entry, the number of chained entries from it outward. */
-  uint8_t chain_length[FRAME_CACHE_ENTRIES + 1];
+  /* For each entry, the number of paired entries from it outward, up to the first other one. */
+  uint8_t pairs[FRAME_CACHE_ENTRIES + 1];
   predictor_t predictor;
 } frame_cache_t;
 
@@ -153,16 +156,15 @@ static inline void frame_cache_clear(frame_cache_t *cache) {
   cache->top = FRAME_CACHE_ENTRIES;
   cache->verifies = false;
   cache->entries[FRAME_CACHE_ENTRIES] = (frame_cache_entry_t){.slot = UINT64_MAX};
-  cache->chain_length[FRAME_CACHE_ENTRIES] = 0;
+  cache->pairs[FRAME_CACHE_ENTRIES] = 0;
 }
 
-/* True if the frame register was restored from just below the slot of E and points just below the
- * slot of the next outer entry, as in code with frame pointers. */
-static ALWAYS_INLINE bool entry_is_chained(const frame_cache_entry_t *e) {
-  return e->bits & ENTRY_FP_VERIFY && e->restored_words == 1 && e->fp == e[1].slot - 8;
+/* True if the frame register was restored from just below the slot of E. */
+static ALWAYS_INLINE bool entry_is_paired(const frame_cache_entry_t *e) {
+  return e->bits & ENTRY_FP_VERIFY && e->restored_words == 1;
 }
 
-_Static_assert(FRAME_CACHE_ENTRIES <= UINT8_MAX, "the length of a chain fits");
+_Static_assert(FRAME_CACHE_ENTRIES <= UINT8_MAX, "a number of paired entries fits");
 
 /* Memory of this process, where the stacks of a cache are. */
 static ALWAYS_INLINE const uint64_t *stack_at_address(uint64_t address) {
@@ -252,7 +254,125 @@ static ALWAYS_INLINE void walk_stacks_init(walk_stacks_t *stacks, stack_window_t
   stacks->has_other = false;
 }
 
-/* Walks from P until it meets CACHE (may be NULL), the end of the stack or frame number LIMIT. */
+static ALWAYS_INLINE READS_STACK bool entry_matches(const frame_cache_entry_t *e, uint64_t slot,
+                                                    uint64_t raw, const uint64_t *fp_at,
+                                                    uint64_t sp_words) {
+  return !((e->slot ^ slot) | (e->raw ^ raw)) && sp_words == e->sp_words &&
+         (!(e->bits & ENTRY_FP_LIVE) || (fp_at && *fp_at == e->fp));
+}
+
+/* True if a walk that reached SLOT with content RAW, the frame register at FP_AT and SP_WORDS is at
+ * an entry from *AT on and everything outside that entry is unchanged. *AT moves outward past the
+ * entries that the walk has passed or found changed; the last entry is beyond every slot. */
+static ALWAYS_INLINE READS_STACK bool frame_cache_try_join(const frame_cache_t *cache,
+                                                           uint64_t slot, uint64_t raw,
+                                                           const uint64_t *fp_at, uint64_t sp_words,
+                                                           const frame_cache_entry_t **at) {
+  const frame_cache_entry_t *e = *at;
+  e += e->slot < slot; /* Two steps without a branch that could be mispredicted. */
+  e += e->slot < slot;
+  while (UNLIKELY(e->slot < slot))
+    e++;
+  *at = e;
+  if (!entry_matches(e, slot, raw, fp_at, sp_words)) return false;
+  const frame_cache_entry_t *changed = frame_cache_first_changed(cache, e + 1);
+  if (LIKELY(changed == frame_cache_end(cache))) return true;
+  *at = changed + 1;
+  return false;
+}
+
+/* Prepares NEW_FRAMES for a walk that may meet CACHE (NULL: none) in EPOCH. */
+static ALWAYS_INLINE void frame_cache_begin_walk(const frame_cache_t *cache, uint64_t epoch,
+                                                 new_frames_t *new_frames) {
+  new_frames->count = 0;
+  new_frames->first_cacheable = 0;
+  new_frames->last_rule = 0;
+  new_frames->joined = cache && cache->epoch == epoch ? cache->top : FRAME_CACHE_ENTRIES;
+}
+
+/* The first new frames usually change between captures, so they are looked up by their hash. Frames
+ * further out, if they must be walked at all, are usually as they were when the hints were written,
+ * so their hints are tried first. The first frames have their own loop, which carries fewer values
+ * from frame to frame. */
+#define UNHINTED_FRAMES 6
+
+/* The fields of a position_t that change from frame to frame after a return on x86_64. */
+typedef struct frame_cache_at {
+  uint64_t pc, sp;
+  const uint64_t *fp_at;
+} frame_cache_at_t;
+
+/* Finds the CFA of the frame at P, which has RULE. Returns false if only frame_cache_walk can. */
+static ALWAYS_INLINE READS_STACK bool frame_cache_find_cfa(const stack_window_t *w,
+                                                           const frame_cache_at_t *p, rule_t rule,
+                                                           uint64_t *cfa) {
+  /* A predicted branch, so that the next step need not wait for the rule. */
+  if (rule == rule_of_frame_pointer()) {
+    *cfa = *p->fp_at + 16;
+    return LIKELY(*cfa > p->sp) && LIKELY(*cfa <= w->hi) && LIKELY(!(*cfa & 7));
+  }
+  *cfa = p->sp + rule_cfa_bytes(rule);
+  return LIKELY(rule_kind(rule) == RULE_SP) && LIKELY(*cfa <= w->hi);
+}
+
+/* The first frames of a walk. */
+typedef struct first_frames {
+  /* The last of cache->new_frames that was filled, plus one. */
+  new_frame_t *end;
+  /* The entry at which the walk met the cache, or would look for it next. */
+  frame_cache_entry_t *at;
+  /* As in new_frames_t. */
+  rule_t last_rule;
+} first_frames_t;
+
+/* Begins a walk from P, whose pc is a return address at its slot in window W, the stack of CACHE.
+ * Returns true if the walk met the cache. Else P is at the first frame that only frame_cache_walk
+ * can leave. For machines where a call pushes the return address. */
+static ALWAYS_INLINE READS_STACK bool frame_cache_walk_first(frame_cache_t *cache,
+                                                             const stack_window_t *w,
+                                                             frame_cache_at_t *p, uint64_t epoch,
+                                                             first_frames_t *first) {
+  const frame_cache_entry_t *at = &cache->entries[cache->top];
+  new_frame_t *to = cache->new_frames, *last = to + UNHINTED_FRAMES;
+  rule_t rule = 0;
+  bool joined;
+  frame_cache_at_t here = *p; /* In registers. */
+  while (!(joined = frame_cache_try_join(cache, here.sp - 8, here.pc, here.fp_at, 1, &at)) &&
+         LIKELY(to != last)) {
+    frame_ref_t frame = frame_table_find_known(here.pc, false, epoch);
+    uint64_t cfa, save = rule_save_bytes(frame.rule);
+    if (UNLIKELY(!frame_cache_find_cfa(w, &here, frame.rule, &cfa))) break;
+    uint64_t pc = *stack_at_address(cfa - 8);
+    if (UNLIKELY(!pc)) break;
+    to->slot = here.sp - 8;
+    to->raw = here.pc;
+    to->fp_at = here.fp_at;
+    to++->rule_into_and_id = (uint64_t)rule << 32 | frame.id;
+    rule = frame.rule;
+    here.fp_at = save ? stack_at_address(cfa - save) : here.fp_at;
+    here.pc = pc;
+    here.sp = cfa;
+  }
+  *p = here;
+  first->end = to;
+  first->at = (frame_cache_entry_t *)at;
+  first->last_rule = rule;
+  return joined;
+}
+
+/* The same frames for frame_cache_walk and frame_cache_extend_with. */
+static inline new_frames_t frame_cache_first_frames(frame_cache_t *cache,
+                                                    const first_frames_t *first) {
+  return (new_frames_t){.frames = cache->new_frames,
+                        .capacity = FRAME_CACHE_NEW_FRAMES,
+                        .count = (uint32_t)(first->end - cache->new_frames),
+                        .joined = (uint32_t)(first->at - cache->entries),
+                        .last_rule = first->last_rule};
+}
+
+/* Walks from P until it meets CACHE (may be NULL), the end of the stack or frame number LIMIT.
+ * frame_cache_begin_walk must have prepared NEW_FRAMES; frame_cache_walk_first may have filled the
+ * first ones. */
 void frame_cache_walk(const frame_cache_t *cache, walk_stacks_t *stacks, position_t *p,
                       uint64_t epoch, uint32_t limit, new_frames_t *new_frames);
 
@@ -304,24 +424,6 @@ static ALWAYS_INLINE void frame_cache_set_epoch(frame_cache_t *cache, uint64_t e
   cache->epoch = epoch;
 }
 
-/* Updates entry K, at which the walk met the cache. The frame that returns through the entry's slot
- * is new, and may have saved the frame register at another place. Meanwhile the entry is not part
- * of the cache, as a handler may jump out in between; the caller sets `top` afterwards. Returns
- * true if an outer rule uses the frame register there. */
-static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32_t k,
-                                                    rule_t inner) {
-  frame_cache_entry_t *entry = &cache->entries[k];
-  bool fp_live = entry->bits & ENTRY_FP_LIVE;
-  int64_t restored = fp_live ? rule_restored_words(inner) : 0;
-  if (LIKELY(restored == entry->restored_words)) return fp_live;
-  cache->top = k + 1;
-  signal_fence();
-  entry->restored_words = (int16_t)restored;
-  entry->bits = (uint8_t)((entry->bits & ~ENTRY_FP_VERIFY) | (restored ? ENTRY_FP_VERIFY : 0));
-  cache->chain_length[k] = entry_is_chained(entry) ? (uint8_t)(cache->chain_length[k + 1] + 1) : 0;
-  return fp_live;
-}
-
 /* As rule_sp_words, for rules of this machine. On x86_64 the result is always 1. */
 static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #if defined(__x86_64__)
@@ -332,27 +434,50 @@ static ALWAYS_INLINE uint64_t frame_cache_sp_words(rule_t rule) {
 #endif
 }
 
-/* Stores the frame FROM as entry TOP; the next outer frame is entry TOP + 1. The id of the new
- * entry, from ID_OF and the outer id, replaces *OUTER. FP_LIVE: an outer rule uses the frame
- * register's value there. Returns the rule that led to the frame. */
-static ALWAYS_INLINE READS_STACK rule_t frame_cache_add(frame_cache_t *cache, uint32_t top,
-                                                        const new_frame_t *from,
-                                                        frame_cache_id_of_t *id_of, uint32_t *outer,
-                                                        bool fp_live) {
-  frame_cache_entry_t *to = &cache->entries[top];
+/* As rule_restored_words. */
+static ALWAYS_INLINE int64_t frame_cache_restored_words(rule_t rule) {
+  int64_t save = (int64_t)(rule_save_bytes(rule) / 8);
+  return save ? save - (int64_t)frame_cache_sp_words(rule) : 0;
+}
+
+/* Updates entry K, at which the walk met the cache. The frame that returns through the entry's slot
+ * is new, and may have saved the frame register at another place. Meanwhile the entry is not part
+ * of the cache, as a handler may jump out in between; the caller sets `top` afterwards. Returns
+ * true if an outer rule uses the frame register there. */
+static ALWAYS_INLINE bool frame_cache_update_joined(frame_cache_t *cache, uint32_t k,
+                                                    rule_t inner) {
+  frame_cache_entry_t *entry = &cache->entries[k];
+  bool fp_live = entry->bits & ENTRY_FP_LIVE;
+  int64_t restored = fp_live ? frame_cache_restored_words(inner) : 0;
+  if (LIKELY(restored == entry->restored_words)) return fp_live;
+  cache->top = k + 1;
+  signal_fence();
+  entry->restored_words = (int16_t)restored;
+  entry->bits = (uint8_t)((entry->bits & ~ENTRY_FP_VERIFY) | (restored ? ENTRY_FP_VERIFY : 0));
+  cache->pairs[k] = restored == 1 ? (uint8_t)(cache->pairs[k + 1] + 1) : 0;
+  return fp_live;
+}
+
+/* Stores the frame FROM as entry TO, whose next outer entry has PAIRS paired entries from it
+ * outward. ID is a stack id if IS_STACK. FP_LIVE: an outer rule uses the frame register's value
+ * there. Returns the number of paired entries from TO outward. */
+static ALWAYS_INLINE READS_STACK uint32_t entry_fill(frame_cache_entry_t *to,
+                                                     const new_frame_t *from, uint32_t id,
+                                                     bool is_stack, bool fp_live, uint32_t pairs) {
   rule_t rule_into = new_frame_rule_into(from);
-  int64_t restored = fp_live ? rule_restored_words(rule_into) : 0;
-  uint64_t fp = fp_live && from->fp_at ? *from->fp_at : 0;
-  unsigned bits = id_of ? ENTRY_STACK_ID : 0;
-  if (fp_live) bits |= ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0);
-  *outer = id_of ? id_of(*outer, new_frame_id(from)) : new_frame_id(from);
+  unsigned bits = is_stack ? ENTRY_STACK_ID : 0;
+  int64_t restored = 0;
+  uint64_t fp = 0;
+  if (fp_live) {
+    restored = frame_cache_restored_words(rule_into);
+    fp = from->fp_at ? *from->fp_at : 0;
+    bits |= restored ? ENTRY_FP_LIVE | ENTRY_FP_VERIFY : ENTRY_FP_LIVE;
+  }
   to->slot = from->slot;
   to->raw = from->raw;
   to->fp = fp;
-  to->tail = entry_pack(*outer, restored, frame_cache_sp_words(rule_into), bits);
-  bool chain_length = bits & ENTRY_FP_VERIFY && restored == 1 && fp == to[1].slot - 8;
-  cache->chain_length[top] = chain_length ? (uint8_t)(cache->chain_length[top + 1] + 1) : 0;
-  return rule_into;
+  to->tail = entry_pack(id, restored, frame_cache_sp_words(rule_into), bits);
+  return restored == 1 ? pairs + 1 : 0;
 }
 
 /* True if RULE or an outer rule uses the value that the frame register has in a frame with RULE.
@@ -374,8 +499,7 @@ static inline void frame_cache_mark_call(frame_cache_t *cache, uint32_t k) {
  *
  * The function determines from the outermost frame inward whether an outer rule uses the frame
  * register. Where no outer rule does, the register is not compared, because the memory that it
- * points to may be unmapped. The first loop handles code without frame pointers, where an entry
- * needs only its slot and its id. */
+ * points to may be unmapped. */
 static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t *cache,
                                                                   const new_frames_t *new_frames,
                                                                   uint32_t first, uint64_t epoch,
@@ -393,12 +517,16 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
   if (top < FRAME_CACHE_ENTRIES && n > cacheable)
     fp_live = frame_cache_update_joined(cache, top, rule);
   bool verifies = cache->verifies || fp_live;
-  while (n > cacheable && top > 0 && !(fp_live = frame_cache_fp_is_live(rule, fp_live)))
-    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), id_of, &id, false);
-  for (; UNLIKELY(n > cacheable && top > 0); fp_live = frame_cache_fp_is_live(rule, fp_live)) {
+  uint32_t pairs = cache->pairs[top];
+  while (n > cacheable && top > 0) {
+    const new_frame_t *from = new_frames_at(new_frames, --n);
     if (UNLIKELY(rule == rule_of_call())) frame_cache_mark_call(cache, top);
-    rule = frame_cache_add(cache, --top, new_frames_at(new_frames, --n), id_of, &id, fp_live);
+    fp_live = frame_cache_fp_is_live(rule, fp_live);
     verifies |= fp_live;
+    id = id_of ? id_of(id, new_frame_id(from)) : new_frame_id(from);
+    pairs = entry_fill(&cache->entries[--top], from, id, id_of != NULL, fp_live, pairs);
+    cache->pairs[top] = (uint8_t)pairs;
+    rule = new_frame_rule_into(from);
   }
   if (UNLIKELY(rule == rule_of_call() && top < new_frames->joined))
     frame_cache_mark_call(cache, top);
@@ -407,6 +535,38 @@ static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_with(frame_cache_t 
   signal_fence();
   cache->top = top;
   return n;
+}
+
+/* As frame_cache_extend_with, for frames that frame_cache_walk_first has walked. */
+static ALWAYS_INLINE READS_STACK uint32_t frame_cache_extend_first(frame_cache_t *cache,
+                                                                   const first_frames_t *first,
+                                                                   frame_cache_id_of_t *id_of,
+                                                                   uint32_t *outer) {
+  const new_frame_t *from = first->end;
+  frame_cache_entry_t *to = first->at;
+  if (UNLIKELY(from == cache->new_frames)) return 0;
+  rule_t rule = first->last_rule;
+  uint32_t joined = (uint32_t)(to - cache->entries), pairs, id = *outer;
+  cache->top = joined;
+  signal_fence();
+  bool fp_live = frame_cache_update_joined(cache, joined, rule),
+       verifies = cache->verifies || fp_live;
+  uint8_t *pairs_at = &cache->pairs[joined];
+  pairs = *pairs_at;
+  while (from != cache->new_frames && LIKELY(to != cache->entries)) {
+    from--;
+    fp_live = frame_cache_fp_is_live(rule, fp_live);
+    verifies |= fp_live;
+    id = id_of(id, new_frame_id(from));
+    pairs = entry_fill(--to, from, id, true, fp_live, pairs);
+    *--pairs_at = (uint8_t)pairs;
+    rule = new_frame_rule_into(from);
+  }
+  *outer = id;
+  cache->verifies = verifies;
+  signal_fence();
+  cache->top = (uint32_t)(to - cache->entries);
+  return (uint32_t)(from - cache->new_frames);
 }
 
 /* As frame_cache_extend_with, with frame ids. Returns true if all frames were added. */

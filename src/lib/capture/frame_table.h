@@ -89,17 +89,23 @@ static ALWAYS_INLINE uint32_t frame_table_index(uint64_t pc_key) {
   return (uint32_t)(leveled_hash(pc_key) >> (64 - FRAME_TABLE_BITS));
 }
 
-/* Finds or makes the frame of PC. frame_table_init must have succeeded. */
-static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint64_t epoch) {
+/* Finds the frame of PC if it is where its hash says; otherwise its rule is RULE_UNKNOWN. */
+static ALWAYS_INLINE frame_ref_t frame_table_find_known(uint64_t pc, bool exact, uint64_t epoch) {
   uint64_t pc_key = frame_table_pc_key(pc, exact);
   uint32_t index = frame_table_index(pc_key);
   const frame_slot_t *slot = &frame_table.level[0][index];
   uint64_t image = frame_table_image_if(slot, pc_key);
   rule_t rule = load_relaxed(&slot->rule);
   if (LIKELY(image < FRAME_TABLE_IMAGES) &&
-      LIKELY(load_relaxed(&frame_table.epoch_of_image[image]) == epoch) && LIKELY(rule))
+      LIKELY(load_relaxed(&frame_table.epoch_of_image[image]) == epoch))
     return (frame_ref_t){leveled_first(FRAME_TABLE_BITS, 0) + index, rule};
-  return frame_table_find_slow(pc, exact, epoch);
+  return (frame_ref_t){0, RULE_UNKNOWN};
+}
+
+/* Finds or makes the frame of PC. frame_table_init must have succeeded. */
+static ALWAYS_INLINE frame_ref_t frame_table_find(uint64_t pc, bool exact, uint64_t epoch) {
+  frame_ref_t known = frame_table_find_known(pc, exact, epoch);
+  return LIKELY(known.rule) ? known : frame_table_find_slow(pc, exact, epoch);
 }
 
 /* A frame with several callers would have its hint rewritten on every walk, and its cache line

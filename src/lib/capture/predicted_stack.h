@@ -22,16 +22,22 @@ static ALWAYS_INLINE capture_thread_t *predicted_stack_enter(uint64_t sp) {
   return self;
 }
 
-/* Returns the predicted stack if it is the current one; otherwise 0. */
-static ALWAYS_INLINE READS_STACK uint32_t predicted_stack_find(capture_thread_t *self, uint64_t pc,
-                                                               uint64_t sp, uint64_t fp) {
-  frame_cache_t *cache = &self->cache;
-  if (UNLIKELY(cache->epoch != os_loader_epoch() || !cache->epoch)) return 0;
+/* As predicted_stack_find, for a cache of the loader's epoch. */
+static ALWAYS_INLINE READS_STACK uint32_t predicted_stack_find_in(frame_cache_t *cache, uint64_t pc,
+                                                                  uint64_t sp, uint64_t fp) {
   uint32_t id = frame_cache_find_predicted(cache, pc, sp, fp);
   if (UNLIKELY(!id)) return 0;
   cache->predictor.last = id;
   cache->predictor.right++;
   return id;
+}
+
+/* Returns the predicted stack if it is the current one; otherwise 0. */
+static ALWAYS_INLINE READS_STACK uint32_t predicted_stack_find(capture_thread_t *self, uint64_t pc,
+                                                               uint64_t sp, uint64_t fp) {
+  frame_cache_t *cache = &self->cache;
+  if (UNLIKELY(cache->epoch != os_loader_epoch() || !cache->epoch)) return 0;
+  return predicted_stack_find_in(cache, pc, sp, fp);
 }
 
 #endif

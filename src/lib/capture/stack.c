@@ -64,14 +64,14 @@ typedef struct capture_id {
   new_frames_t new_frames;
 } capture_id_t;
 
-/* Adds the new frames from number FIRST on to *NODE and, with EXTEND, to the cache. Returns true if
- * the cache has all of them. */
-static ALWAYS_INLINE bool add_and_extend(capture_id_t *c, uint32_t first, bool extend,
+/* Adds the new frames from number FIRST on to *NODE and, with EXTEND, to CACHE. Returns true if the
+ * cache has all of them. */
+static ALWAYS_INLINE bool add_and_extend(frame_cache_t *cache, const new_frames_t *new_frames,
+                                         uint64_t epoch, uint32_t first, bool extend,
                                          uint32_t *node) {
-  const new_frames_t *new_frames = &c->new_frames;
   uint32_t end = new_frames->count;
   if (LIKELY(extend))
-    end = frame_cache_extend_with(c->cache, new_frames, first, c->epoch, stack_table_child, node);
+    end = frame_cache_extend_with(cache, new_frames, first, epoch, stack_table_child, node);
   if (LIKELY(end <= first)) return true;
   *node = add_frames(new_frames, first, end, *node);
   return false;
@@ -84,11 +84,12 @@ static uint32_t add_part(capture_id_t *c, position_t *p, uint32_t limit, uint32_
                          bool *extend, uint32_t *node) {
   new_frames_t *new_frames = &c->new_frames;
   start_walk(p, c->origin);
+  frame_cache_begin_walk(NULL, c->epoch, new_frames);
   frame_cache_walk(NULL, &c->stacks, p, c->epoch, limit, new_frames);
   uint32_t first = limit > new_frames->capacity ? limit - new_frames->capacity : 0;
   if (first < lowest) first = lowest;
   if (*extend) new_frames->joined = c->cache->top;
-  *extend = add_and_extend(c, first, *extend, node);
+  *extend = add_and_extend(c->cache, new_frames, c->epoch, first, *extend, node);
   return first;
 }
 
@@ -128,22 +129,20 @@ static NOINLINE uint32_t find_id_with_registers(const capture_id_t *c) {
   return node;
 }
 
-/* Stores ID as the last stack and may add a prediction of it. EXTENDED: the cache holds the whole
- * stack. */
-static ALWAYS_INLINE void note_stack(const capture_id_t *c, bool extended, uint32_t id) {
-  const new_frames_t *new_frames = &c->new_frames;
-  if (predictor_count_wrong(&c->cache->predictor) && (extended || !new_frames->count) &&
-      !c->origin->ucontext && id != STACK_TABLE_FULL)
-    frame_cache_add_prediction(c->cache, new_frames->joined - new_frames->count, new_frames->joined,
-                               c->origin->pc, c->origin->sp, id);
-  c->cache->predictor.last = id;
+/* Stores ID as the last stack and, unless SP is 0, may add a prediction of it for PC and SP.
+ * EXTENDED: CACHE holds the whole stack. */
+static ALWAYS_INLINE void note_stack(frame_cache_t *cache, const new_frames_t *new_frames,
+                                     bool extended, uint64_t pc, uint64_t sp, uint32_t id) {
+  if (predictor_count_wrong(&cache->predictor) && (extended || !new_frames->count) && sp &&
+      id != STACK_TABLE_FULL)
+    frame_cache_add_prediction(cache, new_frames->joined - new_frames->count, new_frames->joined,
+                               pc, sp, id);
+  cache->predictor.last = id;
 }
 
-static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
+/* Returns the id of the stack that was walked. */
+static ALWAYS_INLINE uint32_t id_of_walk(capture_id_t *c) {
   new_frames_t *new_frames = &c->new_frames;
-  position_t p;
-  start_walk(&p, c->origin);
-  frame_cache_walk(c->cache, &c->stacks, &p, c->epoch, UINT32_MAX, new_frames);
   bool complete = new_frames->end == WALK_END;
   if (UNLIKELY(new_frames->end == WALK_NEEDS_REGISTER)) return find_id_with_registers(c);
   uint32_t cached = FRAME_CACHE_ENTRIES - new_frames->joined, node = 0;
@@ -157,9 +156,23 @@ static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
   if (UNLIKELY(total > STACK_OUTER + STACK_INNER) && low < total - STACK_OUTER)
     low = total - STACK_OUTER;
   bool extended = false;
-  if (new_frames->count) extended = add_and_extend(c, low, c->cache && complete, &node);
-  if (c->cache && LIKELY(!low)) note_stack(c, extended, node);
+  if (new_frames->count)
+    extended = add_and_extend(c->cache, new_frames, c->epoch, low, c->cache && complete, &node);
+  if (c->cache && LIKELY(!low))
+    note_stack(c->cache, new_frames, extended, c->origin->pc, c->origin->sp, node);
   return UNLIKELY(low) ? add_deep(c, low, total, node, extended) : node;
+}
+
+static NOINLINE uint32_t walk_on(capture_id_t *c, position_t *p) {
+  frame_cache_walk(c->cache, &c->stacks, p, c->epoch, UINT32_MAX, &c->new_frames);
+  return id_of_walk(c);
+}
+
+static ALWAYS_INLINE uint32_t find_id(capture_id_t *c) {
+  position_t p;
+  start_walk(&p, c->origin);
+  frame_cache_begin_walk(c->cache, c->epoch, &c->new_frames);
+  return walk_on(c, &p);
 }
 
 static NOINLINE uint32_t find_id_nested(capture_id_t *c) {
@@ -183,6 +196,14 @@ static NOINLINE bool find_async(uint32_t *id, const origin_t *origin) {
   return true;
 }
 
+/* Sets up C for a capture with the state SELF. */
+static ALWAYS_INLINE void use_state(capture_id_t *c, capture_thread_t *self) {
+  c->cache = &self->cache;
+  walk_stacks_init(&c->stacks, &self->window);
+  c->new_frames.frames = c->cache->new_frames;
+  c->new_frames.capacity = FRAME_CACHE_NEW_FRAMES;
+}
+
 static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   /* Set field by field: clearing it first costs as much as walking three frames. */
   capture_id_t c;
@@ -195,10 +216,7 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
     return *id ? 0 : SONDE_EFULL;
   capture_thread_t *self = thread_state_enter(sp);
   if (LIKELY(self)) {
-    c.cache = &self->cache;
-    walk_stacks_init(&c.stacks, &self->window);
-    c.new_frames.frames = c.cache->new_frames;
-    c.new_frames.capacity = FRAME_CACHE_NEW_FRAMES;
+    use_state(&c, self);
     *id = find_id(&c);
     thread_state_leave(self);
   } else {
@@ -211,16 +229,67 @@ static NOINLINE int find(uint32_t *id, const origin_t *origin, uint64_t sp) {
   return SONDE_EFULL;
 }
 
-/* Walks nothing and writes only the predictor's counters. */
-static ALWAYS_INLINE READS_STACK uint32_t find_predicted(uint64_t pc, uint64_t sp, uint64_t fp) {
-  capture_thread_t *self = predicted_stack_enter(sp);
+/* Continues at AT the walk that did not meet SELF's cache. */
+static NOINLINE uint32_t find_id_beyond(capture_thread_t *self, const origin_t *origin,
+                                        const frame_cache_at_t *at, uint64_t epoch,
+                                        const new_frames_t *new_frames) {
+  capture_id_t c = {.origin = origin, .epoch = epoch};
+  position_t p;
+  use_state(&c, self);
+  c.new_frames = *new_frames;
+  position_after_return(&p, at->pc, at->sp, 0);
+  p.fp_at = at->fp_at;
+  uint32_t id = walk_on(&c, &p);
+  return id != STACK_TABLE_FULL ? id : 0;
+}
+
+/* Returns the id of a stack whose prediction is wrong. The cache is of EPOCH. */
+static NOINLINE READS_STACK uint32_t find_id_from(capture_thread_t *self, uint64_t pc, uint64_t sp,
+                                                  uint64_t fp, uint64_t epoch) {
+  frame_cache_t *cache = &self->cache;
+  frame_cache_at_t at = {pc, sp, &fp};
+  first_frames_t first;
+  if (UNLIKELY(!frame_cache_walk_first(cache, &self->window, &at, epoch, &first) ||
+               !(first.at->bits & ENTRY_STACK_ID))) {
+    const origin_t from = {NULL, pc, sp, fp};
+    const frame_cache_at_t beyond = at;
+    const new_frames_t new_frames = frame_cache_first_frames(cache, &first);
+    return find_id_beyond(self, &from, &beyond, epoch, &new_frames);
+  }
+  uint32_t id = first.at->id, end = frame_cache_extend_first(cache, &first, stack_table_child, &id);
+  const new_frames_t new_frames = frame_cache_first_frames(cache, &first);
+  if (UNLIKELY(end)) id = add_frames(&new_frames, 0, end, id);
+  note_stack(cache, &new_frames, !end, pc, sp, id);
+  return LIKELY(id != STACK_TABLE_FULL) ? id : 0;
+}
+
+/* Returns the id of the stack if the cache knows its outer part; otherwise 0. */
+static ALWAYS_INLINE READS_STACK uint32_t find_with_cache(capture_thread_t *self, uint64_t pc,
+                                                          uint64_t sp, uint64_t fp) {
+  frame_cache_t *cache = &self->cache;
+  uint64_t epoch = os_loader_epoch();
+  if (UNLIKELY(cache->epoch != epoch || !epoch)) return 0;
+  if (LIKELY(!cache->predictor.paused)) {
+    uint32_t id = predicted_stack_find_in(cache, pc, sp, fp);
+    if (LIKELY(id)) return id;
+  }
+  bool knows = PREDICTOR_ENABLED && stack_window_holds(&self->window, sp) &&
+               load_relaxed(&stack_table.level[0]) && !load_relaxed(&follows_async);
+  return LIKELY(knows) ? find_id_from(self, pc, sp, fp, epoch) : 0;
+}
+
+/* Returns the id of the calling thread's stack, or 0 if find must find it. */
+static ALWAYS_INLINE READS_STACK uint32_t find_known(uint64_t pc, uint64_t sp, uint64_t fp) {
+  capture_thread_t *self = thread_state_idle();
   if (UNLIKELY(!self)) return 0;
-  uint32_t id = predicted_stack_find(self, pc, sp, fp);
+  self->busy = sp; /* Before anything is read, since a handler's capture may change all of it. */
+  signal_fence();
+  uint32_t id = find_with_cache(self, pc, sp, fp);
   thread_state_leave(self);
   return id;
 }
 
-static NOINLINE uint32_t find_unpredicted(uint64_t pc, uint64_t sp, uint64_t fp) {
+static NOINLINE uint32_t find_unknown(uint64_t pc, uint64_t sp, uint64_t fp) {
   uint32_t id = 0;
   const origin_t origin = {NULL, pc, sp, fp};
   return find(&id, &origin, sp) == 0 ? id : 0;
@@ -229,15 +298,15 @@ static NOINLINE uint32_t find_unpredicted(uint64_t pc, uint64_t sp, uint64_t fp)
 __attribute__((used)) HIDDEN READS_STACK int stack_id_here(uint32_t *id, uint64_t pc, uint64_t sp,
                                                            uint64_t fp) {
   if (UNLIKELY(!id)) return SONDE_EINVAL;
-  if (LIKELY((*id = find_predicted(pc, sp, fp)) != 0)) return 0;
+  if (LIKELY((*id = find_known(pc, sp, fp)) != 0)) return 0;
   const origin_t origin = {NULL, pc, sp, fp};
   return find(id, &origin, sp);
 }
 ENTRY_1(sonde_stack_id, stack_id_here);
 
 static READS_STACK uint32_t id_of_event(uint64_t pc, uint64_t sp, uint64_t fp) {
-  uint32_t id = find_predicted(pc, sp, fp);
-  return LIKELY(id) ? id : find_unpredicted(pc, sp, fp);
+  uint32_t id = find_known(pc, sp, fp);
+  return LIKELY(id) ? id : find_unknown(pc, sp, fp);
 }
 
 HIDDEN stack_id_function_t *stack_id_of_event = id_of_event;

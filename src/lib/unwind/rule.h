@@ -61,6 +61,9 @@ static inline rule_kind_t rule_kind(rule_t rule) { return (rule_kind_t)(rule & 7
  * that of the return address. */
 static inline rule_t rule_of_call(void) { return rule_make(RULE_INTERPRET, 1, 2, RA_BELOW_CFA); }
 
+/* The rule of nearly all frames in x86_64 code with frame pointers. */
+static inline rule_t rule_of_frame_pointer(void) { return rule_make(RULE_FP, 2, 2, RA_BELOW_CFA); }
+
 /* For a rule that a frame cache may hold: true if it finds the caller by the frame register. */
 static inline bool rule_uses_fp(rule_t rule) { return (rule & 6) == (RULE_FP & 6); }
 _Static_assert((RULE_FP & 6) == (RULE_INTERPRET & 6) && (RULE_SP & 6) != (RULE_FP & 6),

@@ -471,6 +471,37 @@ static void chained_frame_pointers_count(void **state) {
     check_saved_frame_pointers(chain);
 }
 
+/* Captures with vector registers in use, as they are where a traced call has them as arguments. The
+ * frames have frame pointers, whose words a vector instruction compares. */
+#if defined(__x86_64__)
+static NOINLINE int capture_with_vectors(int depth) {
+  volatile char *room = __builtin_alloca(16 + (size_t)zero);
+  room[0] = 1;
+  if (depth) return capture_with_vectors(depth - 1) + zero * room[0];
+  for (int i = 0; i < 4; i++) {
+    uint32_t id = 0, *to = &id;
+    uint64_t before[2] = {UINT64_C(0x0123456789abcdef), ~(uint64_t)i}, after[2] = {0};
+    __asm__ volatile("movups %[before], %%xmm0\n\tcall *%[capture]\n\tmovups %%xmm0, %[after]"
+                     : [after] "=m"(after), "+D"(to)
+                     : [before] "m"(before), [capture] "r"(sonde_stack_id)
+                     : "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "xmm0", "memory");
+    assert_memory_equal(before, after, sizeof before);
+    assert_int_not_equal(id, 0);
+  }
+  return zero * room[0];
+}
+#endif
+
+static void vectors_are_unchanged(void **state) {
+  (void)state;
+#if defined(__x86_64__)
+  for (int depth = 0; depth < 14; depth++)
+    capture_with_vectors(depth);
+#else
+  SKIP_BECAUSE("captures use no vector register here");
+#endif
+}
+
 /* Frames with frame pointers at the same addresses, called from two places: only the return
  * addresses distinguish the stacks. */
 enum { SITES = 9 };
@@ -558,6 +589,7 @@ int main(void) {
       cmocka_unit_test(stack_replaced_by_a_shorter_one),
       cmocka_unit_test(saved_frame_pointers_count),
       cmocka_unit_test(chained_frame_pointers_count),
+      cmocka_unit_test(vectors_are_unchanged),
       cmocka_unit_test(return_addresses_of_chains_count),
       cmocka_unit_test(other_builds_have_other_ids),
       cmocka_unit_test(a_full_table_is_reported),

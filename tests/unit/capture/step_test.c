@@ -352,15 +352,15 @@ static void fill(frame_cache_t *cache, int64_t restored) {
   frame_cache_entry_t *e = &cache->entries[JOINED];
   *e = (frame_cache_entry_t){.slot = 0x1000, .fp = 0x1008};
   e->tail = entry_pack(0, restored, 1, ENTRY_FP_LIVE | (restored ? ENTRY_FP_VERIFY : 0));
-  cache->chain_length[JOINED + 1] = 0;
-  cache->chain_length[JOINED] = entry_is_chained(e);
+  cache->pairs[JOINED + 1] = 0;
+  cache->pairs[JOINED] = entry_is_paired(e);
 }
 
 /* The flags, the place of the saved frame register and the chains agree in entries[top …]. */
 static bool is_complete(const frame_cache_t *cache) {
   const frame_cache_entry_t *e = &cache->entries[JOINED];
   return cache->top > JOINED || (!(e->bits & ENTRY_FP_VERIFY) == !e->restored_words &&
-                                 cache->chain_length[JOINED] == entry_is_chained(e));
+                                 cache->pairs[JOINED] == entry_is_paired(e));
 }
 
 /* A handler jumps out at each instruction of the update of an entry; the cache stays in use. */
