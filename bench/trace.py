@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: MIT
 """What tracing every call costs, in nanoseconds a call of a function that does nothing else (fib),
 beside a plain run, the floor (hooks with two clock reads and two stores), uftrace and clang's own XRay
-runtime; bench/imports.py has ltrace. Variants in turn; the least and the median of all rounds.
+runtime; bench/imports.py has ltrace. Variants in turn; the least and the median of all rounds. With the
+variable FUNTRACE, the folder of funtrace's source (github.com/yosefk/funtrace), funtrace too: its hooks
+are in the program and keep a thread's last MB of events, 16 bytes each.
 
 usage: bench/trace.py [ROUNDS [N]]      after a build"""
 import os
@@ -19,6 +21,7 @@ SONDE = os.path.join(BUILD, "bin", "sonde")
 HERE = os.path.join(ROOT, "bench", "trace")
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 7
 N = sys.argv[2] if len(sys.argv) > 2 else "29"
+FUNTRACE = os.environ.get("FUNTRACE")
 FLAGS = ["-O2", "-fno-inline", "-fno-optimize-sibling-calls"]
 
 
@@ -64,6 +67,11 @@ def variants(folder):
         made["uftrace, patched entries"] = [*uftrace, "-P", ".", build(
             folder, "patchable", ["-fpatchable-function-entry=5"])]
         made["uftrace, any function"] = [*uftrace, "-P", "^fib$", made["plain"][0]]
+    if FUNTRACE:
+        runtime = ["g++", "-O2", "-w", "-DFUNTRACE_FTRACE_EVENTS_IN_BUF=0", "-c", f"{FUNTRACE}/funtrace.cpp"]
+        subprocess.run([*runtime, "-o", f"{folder}/runtime.o"], check=True)
+        made["funtrace, the same hooks"] = [build(folder, "funtrace", hooks, (), [
+            f"{folder}/runtime.o", "-lstdc++", "-pthread", f"-Wl,--dynamic-list={FUNTRACE}/funtrace.dyn"])]
     if shutil.which("clang"):
         sleds = ["-fxray-instrument", "-fxray-instruction-threshold=1"]
         patched = build(folder, "sleds", sleds, (), (), "clang")
@@ -111,7 +119,8 @@ def main():
         added = {name: min(found) - plain for name, found in times.items()}
         for ours, other in (("on, hooks in the program", "floor, hooks in the program"),
                             ("on, hooks in libsonde.so", "floor, hooks in a library"),
-                            ("sonde record --trace", "floor, hooks in a library")):
+                            ("sonde record --trace", "floor, hooks in a library"),
+                            ("on, hooks in the program", "funtrace, the same hooks")):
             if ours in times and other in times:
                 print(f"  {ours} / {other}: {min(times[ours]) / min(times[other]):.2f}")
         if "uftrace, the same hooks" in added:
