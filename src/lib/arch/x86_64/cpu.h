@@ -38,9 +38,9 @@ static inline long arch_syscall(long number, long a, long b, long c, long d, lon
 }
 
 static inline uint64_t arch_cycles(void) {
-  uint32_t low, high;
+  uint64_t low, high; /* the instruction clears the upper halves of both registers */
   __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
-  return (uint64_t)high << 32 | low;
+  return high << 32 | low;
 }
 
 static inline uint64_t arch_strip(uint64_t pc) { return pc; }

@@ -9,30 +9,47 @@
  * gcc also calls the exit hook when an exception leaves a function; clang does not.
  *
  * The hooks are weak, so a program that defines its own keeps them.
+ *
+ * Cost: about 60 instructions at the start of a function and 45 at its end, and one reading of the
+ * clock each. On an AMD EPYC (Zen 4) a traced call of fib takes 22.2 ns, and 19.2 ns with hooks
+ * that only read the clock and store 8 bytes (bench/trace/floor.c).
  */
 #include "arch/symbol.h"
 #include "sensor/trace/trace.h"
 
-/* The part that runs while tracing is on is separate, so that tracing that is off costs little.
- * Both functions are tail-called: return address and stack pointer are those of the hook's call. */
-static NOINLINE void entered(void *function, void *call_site, uint32_t generation) {
-  trace_enter(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa(),
-              (uintptr_t)call_site, (uintptr_t)__builtin_return_address(0));
-}
+#define SP ((uintptr_t)__builtin_dwarf_cfa())
 
-static NOINLINE void left(void *function, void *call_site, uint32_t generation) {
-  trace_exit(generation, (uintptr_t)function, (uintptr_t)__builtin_dwarf_cfa(),
-             __builtin_return_address(0) == call_site);
-}
-
-__attribute__((used)) HIDDEN void trace_hook_enter(void *function, void *call_site) {
+/* Everything but the usual event. These functions are tail-called: return address and stack pointer
+ * are those of the hook's call. So the hooks themselves save no registers. */
+static NOINLINE void entered(void *function, void *call_site) {
   uint32_t generation = trace_on();
-  if (UNLIKELY(generation)) entered(function, call_site, generation);
+  if (generation)
+    trace_enter(generation, (uintptr_t)function, SP, (uintptr_t)call_site,
+                (uintptr_t)__builtin_return_address(0));
+}
+
+static NOINLINE void left(void *function, void *call_site) {
+  uint32_t generation = trace_on();
+  if (generation)
+    trace_exit(generation, (uintptr_t)function, SP, __builtin_return_address(0) == call_site);
+}
+
+/* Tracing that was never on costs a load and a branch. */
+__attribute__((used)) HIDDEN void trace_hook_enter(void *function, void *call_site) {
+  if (LIKELY(!trace_gate)) return;
+  trace_thread_t *t = trace_tls;
+  if (!trace_can_go_fast_now(t) ||
+      !trace_try_enter(t, (uintptr_t)function, (uintptr_t)function, SP, (uintptr_t)call_site,
+                       (uintptr_t)__builtin_return_address(0)))
+    entered(function, call_site);
 }
 
 __attribute__((used)) HIDDEN void trace_hook_exit(void *function, void *call_site) {
-  uint32_t generation = trace_on();
-  if (UNLIKELY(generation)) left(function, call_site, generation);
+  if (LIKELY(!trace_gate)) return;
+  trace_thread_t *t = trace_tls;
+  if (!trace_can_go_fast_now(t) ||
+      !trace_try_exit(t, (uintptr_t)function, SP, __builtin_return_address(0) == call_site))
+    left(function, call_site);
 }
 
 #if defined(__APPLE__) /* it has no aliases: a jump each */

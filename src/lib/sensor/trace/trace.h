@@ -198,8 +198,9 @@ void trace_hook_exit(void *function, void *call_site);
 
 static ALWAYS_INLINE uint64_t trace_cycle_clock(void) { return arch_cycles() >> TRACE_CLOCK_SHIFT; }
 
+/* Functions that are near each other, and at most one in 16 bytes, have different entries. */
 static ALWAYS_INLINE unsigned trace_hash(uint64_t function) {
-  return (unsigned)(function * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TRACE_CACHE_BITS));
+  return (unsigned)(function >> 4) % (1u << TRACE_CACHE_BITS);
 }
 
 /* True if T may take the fast path in GENERATION. */
@@ -232,21 +233,19 @@ static ALWAYS_INLINE bool trace_try_enter(trace_thread_t *t, uint64_t function, 
   const trace_cached_t *known = &t->known[trace_hash(function)];
   trace_call_t *call = t->top;
   stream_t *s = &t->stream;
-  uint32_t word = known->word;
-  uint8_t *next = s->next;
   /* The call is strictly inside the innermost one, its function is cached, the event fits. */
   if (LIKELY(call->sp - sp - 1 < TRACE_NEAR) && LIKELY(known->function == function) &&
-      LIKELY(load_relaxed(t->adds_now) == t->adds) && LIKELY(next < s->limit)) {
+      LIKELY(load_relaxed(t->adds_now) == t->adds) && LIKELY(s->next < s->limit)) {
     call[1].function = key;
     call[1].sp = sp;
     call[1].call_site = call_site;
     call[1].hook_site = hook_site;
     uint64_t now = trace_cycle_clock(), passed = now - s->last_time;
     if (LIKELY(passed < TRACE_SHORT_TIME)) {
-      word |= (uint32_t)passed << 18;
-      memcpy(next, &word, 4);
+      uint32_t word = known->word | (uint32_t)passed << 18;
+      memcpy(s->next, &word, 4);
       s->last_time = now;
-      s->next = next + 4;
+      s->next += 4;
       s->records++;
       t->top = call + 1;
       signal_fence();
