@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * libsonde-policy.so: the compiler of audit policies and the YAML library that it needs. `record
- * --audit` would otherwise load all verbs (verbs_library.h) with all of their libraries, which takes
- * twenty times as long.
+ * --audit` would otherwise load all verbs (verbs_library.h) with all of their libraries, which
+ * takes twenty times as long.
  */
 #ifndef SONDE_CLI_LINUX_POLICY_LIBRARY_H
 #define SONDE_CLI_LINUX_POLICY_LIBRARY_H

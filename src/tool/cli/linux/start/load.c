@@ -42,15 +42,14 @@ static void load(library_t *l) {
   if (library || beside)
     l->loaded = table_of(l, library, path);
   else
-    snprintf(l->problem, sizeof l->problem,
-             "%s is missing beside the command; build or install it", l->name);
+    snprintf(l->problem, sizeof l->problem, "%s is missing beside the command; build or install it",
+             l->name);
 }
 
 static library_t verbs = {
     .name = VERBS_LIBRARY_NAME, .entry = VERBS_LIBRARY_ENTRY, .content = "verbs"};
-static library_t policy = {.name = POLICY_LIBRARY_NAME,
-                           .entry = POLICY_LIBRARY_ENTRY,
-                           .content = "compiler of policies"};
+static library_t policy = {
+    .name = POLICY_LIBRARY_NAME, .entry = POLICY_LIBRARY_ENTRY, .content = "compiler of policies"};
 
 static void begin_verbs(void) { load(&verbs); }
 
