@@ -151,13 +151,16 @@ def _removed(ground):
 
 
 def _group(ground):
-    """A new group of processes with 64 MB of memory: the file that takes a process into it. None: it cannot be made."""
+    """A new group of processes with some 64 MB of memory: the file that takes a process into it. None: it cannot be made.
+
+    A score of 1000 counts as 1000 times the whole thousands of pages of the limit (oom_badness), so the limit has no
+    other pages. Else a process that has all of the memory may count for more than sonde."""
     for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
         folder = pathlib.Path(fresh(".group"))
         folder = pathlib.Path(root, f"sonde-{os.getpid()}-{folder.stem}")
         try:
             folder.mkdir()
-            (folder / limit).write_text(str(64 << 20))
+            (folder / limit).write_text(str(16000 * os.sysconf("SC_PAGE_SIZE")))
         except OSError:
             continue
         ground.cleanup.callback(until, lambda: not _still_there(folder), "the group is empty")
