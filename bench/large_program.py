@@ -3,12 +3,12 @@
 """The first `sonde stacks` of a program of a browser's size, beside gdb and eu-stack: 300 images with 2 GB of
 debug information, 36 threads that wait under 24 frames in all of these images. The program is made of one part,
 which big.so has 140 times under different names and each other image once. Files are in the page cache; sonde
-has no index at its first run. Told are seconds, CPU seconds, memory, and how many frames are printed with a
-line (sonde prints equal stacks once). Each gets five minutes.
+runs twice, first without a cache. Told are seconds, CPU seconds, memory, and how many frames are printed with a
+line (sonde prints equal stacks once). Each run gets five minutes.
 
-It takes 6 GB of disk in the temporary folder and some minutes.
+It takes gigabytes of disk in the temporary folder, and needs lld.
 
-usage: bench/large_program.py [LIBRARIES PARTS]      after a build"""
+usage: bench/large_program.py [ROUNDS [LIBRARIES PARTS]]      after a build"""
 import os
 import pathlib
 import re
@@ -21,7 +21,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("SONDE_BUILD", ROOT / "build-test"))
 SONDE, HERE = str(BUILD / "bin" / "sonde"), ROOT / "bench" / "large"
-LIBRARIES, PARTS = map(int, sys.argv[1:3] or (299, 140))
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+LIBRARIES, PARTS = map(int, sys.argv[2:4] or (299, 140))
 THREADS, LIMIT_SECONDS = 36, 300
 LINK = ["g++", "-shared", "-fuse-ld=lld"]
 
@@ -69,7 +70,22 @@ def run(name, command, env=None):
           f"{used.ru_maxrss / 1024:8.0f} MB {lines:6} frames with a line", flush=True)
 
 
+def compare(pid, folder):
+    env = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"), DEBUGINFOD_URLS="")
+    shutil.rmtree(folder / "cache", ignore_errors=True)
+    run("sonde", [SONDE, "stacks", pid], env)
+    run("sonde, second run", [SONDE, "stacks", pid], env)
+    run("sonde --no-lines", [SONDE, "stacks", "--no-lines", pid], env)
+    if shutil.which("eu-stack"):
+        run("eu-stack -s", ["eu-stack", "-s", "-p", pid], env)
+    if shutil.which("gdb"):
+        run("gdb", ["gdb", "-nx", "-p", pid, "-batch", "-ex", "thread apply all bt"], env)
+
+
 def main():
+    if not shutil.which("ld.lld"):
+        print("ld.lld is not here")
+        return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         build(folder)
@@ -78,15 +94,9 @@ def main():
         program = subprocess.Popen([folder / "program", folder, str(LIBRARIES), str(PARTS), str(THREADS)],
                                    stdout=subprocess.PIPE)
         program.stdout.readline()
-        pid, env = str(program.pid), dict(os.environ, XDG_CACHE_HOME=f"{name}/cache", DEBUGINFOD_URLS="")
         subprocess.run(["cat", *images], stdout=subprocess.DEVNULL, check=True)
-        run("sonde, no index", [SONDE, "stacks", pid], env)
-        run("sonde, with its index", [SONDE, "stacks", pid], env)
-        run("sonde --no-lines", [SONDE, "stacks", "--no-lines", pid], env)
-        if shutil.which("eu-stack"):
-            run("eu-stack -s", ["eu-stack", "-s", "-p", pid], env)
-        if shutil.which("gdb"):
-            run("gdb", ["gdb", "-nx", "-p", pid, "-batch", "-ex", "thread apply all bt"], env)
+        for _ in range(ROUNDS):
+            compare(str(program.pid), folder)
         program.kill()
         program.wait()
 

@@ -30,7 +30,7 @@ import traceback
 SOURCE = os.environ.get("SONDE_SOURCE") or str(pathlib.Path(__file__).resolve().parent.parent)
 BUILD = os.environ.get("SONDE_BUILD") or os.path.join(SOURCE, "build-test")
 SONDE = os.environ.get("SONDE") or os.path.join(BUILD, "bin", "sonde")
-# The command, and the libraries with its verbs where it is not built whole (with a sanitizer, for musl).
+# The command, and the library with its verbs where it is not built whole (with a sanitizer, for musl).
 COMMAND = [SONDE, *map(str, pathlib.Path(SONDE).parent.parent.glob("lib/libsonde-verbs.so"))]
 FIXTURES = pathlib.Path(os.environ.get("SONDE_FIXTURES") or os.path.join(BUILD, "tests", "fixtures"))
 SANITIZED = bool(os.environ.get("SONDE_SANITIZED"))

@@ -273,8 +273,9 @@ static ALWAYS_INLINE READS_STACK uint32_t find_with_cache(capture_thread_t *self
     uint32_t id = predicted_stack_find_in(cache, pc, sp, fp);
     if (LIKELY(id)) return id;
   }
-  bool knows = PREDICTOR_ENABLED && stack_window_holds(&self->window, sp) &&
-               load_relaxed(&stack_table.level[0]) && !load_relaxed(&follows_async);
+  bool knows = PREDICTOR_ENABLED && cache->top != FRAME_CACHE_ENTRIES &&
+               stack_window_holds(&self->window, sp) && load_relaxed(&stack_table.level[0]) &&
+               !load_relaxed(&follows_async);
   return LIKELY(knows) ? find_id_from(self, pc, sp, fp, epoch) : 0;
 }
 

@@ -204,14 +204,19 @@ void *os_map_own_file(const char *path, size_t size) {
   return map;
 }
 
+#define PAGE_MIN 4096u
+#define PAGE_MAX 65536u
+
 /* Kernels before 5.14 lack MADV_POPULATE_WRITE and return EINVAL, and a seccomp filter may forbid
  * it. The pages are then allocated at first use, which succeeds unless the machine has no memory
- * left. */
-#define PAGE_STEP 4096u /* the smallest page size */
-
+ * left. The kernel also returns EINVAL if the start is not at a page of its own size. */
 bool os_populate(void *address, size_t size) {
-  uint64_t at = (uint64_t)(uintptr_t)address, start = ALIGN_DOWN(at, (uint64_t)PAGE_STEP);
-  long r = call3(madvise_populate, start, at + size - start, MADV_POPULATE_WRITE);
+  uint64_t at = (uintptr_t)address;
+  long r = -EINVAL;
+  for (uint64_t page = PAGE_MIN; r == -EINVAL && page <= PAGE_MAX; page *= 4) {
+    uint64_t start = ALIGN_DOWN(at, page);
+    r = call3(madvise_populate, start, at + size - start, MADV_POPULATE_WRITE);
+  }
   return r == 0 || r == -EINVAL || r == -EPERM;
 }
 

@@ -17,11 +17,11 @@
  * All other memory, above all mappings, may have been unmapped since the last read without being
  * noticed, because the C library unmaps without an import slot. So each call proves by one system
  * call per page, 110 to 140 ns, that the memory is readable. 83 ns of it are the kernel's entry and
- * exit, the floor of any proof. The proof holds for that instant. If
- * the memory is unmapped between proof and copy, the copy faults, and the crash handler ends it
- * (arch/guarded.h). The handler does not replace the proof: if a thread blocks SIGSEGV the kernel
- * terminates the program at a fault. So neither readable pages nor signal masks are cached: libc
- * changes masks, and sets those of handlers, without an import slot.
+ * exit, the floor of any proof. The proof holds for that instant. If the memory is unmapped between
+ * proof and copy, the copy faults, and the crash handler ends it (arch/guarded.h). The handler does
+ * not replace the proof: if a thread blocks SIGSEGV the kernel terminates the program at a fault.
+ * So neither readable pages nor signal masks are cached: libc changes masks, and sets those of
+ * handlers, without an import slot.
  *
  * Mappings that the program makes with mmap, such as python's arenas, are not cached either,
  * although its munmap calls are hooked. A raw system call can unmap them, which is far more likely

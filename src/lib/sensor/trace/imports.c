@@ -57,9 +57,10 @@ static NOINLINE call_t *enter_slow(call_stack_t *own, const uint64_t *arguments,
 }
 
 /* The usual call, in one function: the entries of the trampoline's and of the tracer's call stacks
- * are filled together. Measured with callgrind on x86_64, a traced call takes 250 instructions per
- * iteration of the caller's loop: 62 in the trampoline (saving and restoring 14 general registers),
- * 97 before the target, 72 after it; the rest closes chunks or is the program's. */
+ * are filled together. Measured with callgrind on x86_64, a traced call takes about 250
+ * instructions per iteration of the caller's loop: 62 in the trampoline (saving and restoring 14
+ * general registers), 97 before the target, 72 after it; the rest closes chunks or is the
+ * program's. */
 static call_t *enter_timed(const trampoline_t *t, uint64_t sp, uint64_t fp, uint64_t return_address,
                            const uint64_t *arguments, const trampoline_handlers_t *calls) {
   call_stack_t *own = call_stack_own;

@@ -198,9 +198,8 @@ void trace_hook_exit(void *function, void *call_site);
 
 static ALWAYS_INLINE uint64_t trace_cycle_clock(void) { return arch_cycles() >> TRACE_CLOCK_SHIFT; }
 
-/* Functions that are near each other, and at most one in 16 bytes, have different entries. */
 static ALWAYS_INLINE unsigned trace_hash(uint64_t function) {
-  return (unsigned)(function >> 4) % (1u << TRACE_CACHE_BITS);
+  return (unsigned)(function * UINT64_C(0x9e3779b97f4a7c15) >> (64 - TRACE_CACHE_BITS));
 }
 
 /* True if T may take the fast path in GENERATION. */

@@ -20,9 +20,8 @@ int join_threads(pid_t pid, long options, size_t *count);
 /* At the stop of TID that the interruption caused: lets the interrupted call start again. */
 void join_stopped(pid_t tid);
 
-/* Interrupts those threads of PID that the calling tracer has, except in calls that this would
- * change.
- */
+/* Interrupts the threads of PID that the calling tracer has, but for those in calls that this would
+ * change. Each has yet to stop. Only the tracer's one thread calls this. */
 void join_interrupt(pid_t pid);
 
 #endif
