@@ -26,6 +26,7 @@
 #include "unwind/cfi.h"
 #include "unwind/thread_handle.h"
 
+/* Threads of all ractors together. */
 #define THREADS_MAX (1u << 16)
 #define RACTORS_MAX (1u << 12)
 /* A stack of frames has a megabyte by default (RUBY_THREAD_VM_STACK_SIZE). */
@@ -103,7 +104,7 @@ static void each_node(ruby_t *r, uint64_t head, uint32_t max,
 
 static bool add_thread(ruby_t *r, uint64_t node) {
   memory_t *memory = &r->common.memory;
-  ruby_thread_t *thread = ARRAY_ADD(r->threads);
+  ruby_thread_t *thread = r->threads.count < THREADS_MAX ? ARRAY_ADD(r->threads) : NULL;
   if (!thread) return false;
   thread->address = node;
   return ruby_word(memory, node + RUBY_THREAD_HANDLE, &thread->handle);
@@ -112,7 +113,7 @@ static bool add_thread(ruby_t *r, uint64_t node) {
 static bool add_ractor(ruby_t *r, uint64_t node) {
   uint64_t ractor = node - RUBY_RACTOR_NODE;
   each_node(r, ractor + RUBY_RACTOR_THREADS, THREADS_MAX, add_thread);
-  return true;
+  return r->threads.count < THREADS_MAX;
 }
 
 static void list_threads(interpreter_t *self) {
