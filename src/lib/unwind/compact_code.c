@@ -54,18 +54,6 @@ static bool x86_64_returns(const compact_code_t *c, uint64_t at) {
   return has(c, at, "\xc3", 1) || has(c, at, "\xc2", 1) || has(c, at, "\xf3\xc3", 2);
 }
 
-/* False for push, pop, jumps, calls, leave, and all that goes elsewhere or changes the frame. */
-static bool x86_64_is_plain(const x86_insn_t *i) {
-  uint8_t op = i->opcode;
-  if (x86_written(i) & (1u << X86_SP | 1u << X86_BP)) return false;
-  if (i->is_vector) return true;
-  if (i->map == X86_MAP_0F) return (op & 0xf0) != 0x80 && op != 0x05 && op != 0x0b;
-  if (i->map != X86_MAP_ONE_BYTE) return true;
-  return (op & 0xf0) != 0x50 && (op & 0xf0) != 0x70 && op != 0x68 && op != 0x6a && op != 0x8f &&
-         op != 0x9c && op != 0x9d && (op < 0xc8 || op > 0xcf) && (op & 0xf0) != 0xe0 &&
-         op != 0xf4 && (op != 0xff || (i->reg & 7) < 2);
-}
-
 /* True if the code returns from the pc without restoring the frame register: an early exit. */
 static bool x86_64_exits_early(const compact_code_t *c) {
   x86_insn_t insn;
@@ -73,7 +61,7 @@ static bool x86_64_exits_early(const compact_code_t *c) {
     if (x86_64_returns(c, at)) return true;
     uint64_t rest = c->size - at;
     unsigned have = rest < X86_INSN_BYTES ? (unsigned)rest : X86_INSN_BYTES;
-    if (!x86_decode(c->bytes + at, have, &insn) || !x86_64_is_plain(&insn)) return false;
+    if (!x86_decode(c->bytes + at, have, &insn) || !x86_is_plain(&insn)) return false;
   }
   return false;
 }

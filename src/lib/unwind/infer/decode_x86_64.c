@@ -224,24 +224,26 @@ bool x86_decode(const uint8_t *p, unsigned size, x86_insn_t *insn) {
 
 static uint32_t written_rm(const x86_insn_t *insn) { return insn->mod == 3 ? BIT(insn->rm) : 0; }
 
-/* Operands of 8 bits without REX may be ah to bh, which are in the first four registers. */
-static uint32_t with_high_bytes(const x86_insn_t *insn, uint32_t registers) {
-  return insn->has_rex ? registers : registers | (registers >> 4 & 15);
+/* The registers that hold REGISTERS, operands of 8 bits if IS_BYTE. Without REX, four of these are
+ * ah to bh, which are in the first four registers. */
+static uint32_t of_bytes(const x86_insn_t *insn, bool is_byte, uint32_t registers) {
+  return is_byte && !insn->has_rex ? (registers & 15) | (registers >> 4 & 15) : registers;
 }
 
 static uint32_t one_byte_groups(const x86_insn_t *insn) {
   uint8_t operation = insn->reg & 7;
+  uint32_t operand = of_bytes(insn, !(insn->opcode & 1), written_rm(insn));
   switch (insn->opcode) {
-  case 0x80: return operation == 7 ? 0 : with_high_bytes(insn, written_rm(insn));
+  case 0x80:
   case 0x81:
-  case 0x83: return operation == 7 ? 0 : written_rm(insn);
+  case 0x83: return operation == 7 ? 0 : operand;
   case 0xf6:
   case 0xf7:
     if (operation < 2) return 0;
     if (operation > 3) return BIT(X86_AX) | BIT(X86_DX);
-    return with_high_bytes(insn, written_rm(insn));
-  case 0xff: return operation < 2 ? written_rm(insn) : 0;
-  default: return with_high_bytes(insn, written_rm(insn));
+    return operand;
+  case 0xff: return operation < 2 ? operand : 0;
+  default: return operand;
   }
 }
 
@@ -251,12 +253,12 @@ static uint32_t written_by_one_byte(const x86_insn_t *insn) {
     if (opcode >= 0x38) return 0;
     if ((opcode & 7) > 3) return BIT(X86_AX);
     uint32_t to = opcode & 2 ? BIT(insn->reg) : written_rm(insn);
-    return opcode & 1 ? to : with_high_bytes(insn, to);
+    return of_bytes(insn, !(opcode & 1), to);
   }
   if (opcode >= 0x50 && opcode <= 0x57) return 0;
   if (opcode >= 0x90 && opcode <= 0x97) return BIT(X86_AX) | BIT(insn->rm);
   if (opcode >= 0x58 && opcode <= 0x5f) return BIT(insn->rm);
-  if (opcode >= 0xb0 && opcode <= 0xbf) return with_high_bytes(insn, BIT(insn->rm));
+  if (opcode >= 0xb0 && opcode <= 0xbf) return of_bytes(insn, opcode < 0xb8, BIT(insn->rm));
   if ((opcode >= 0xa4 && opcode <= 0xa7) || (opcode >= 0xaa && opcode <= 0xaf) ||
       (opcode >= 0x6c && opcode <= 0x6f))
     return BIT(X86_AX) | BIT(X86_CX) | BIT(X86_SI) | BIT(X86_DI);
@@ -269,15 +271,17 @@ static uint32_t written_by_one_byte(const x86_insn_t *insn) {
   case 0x6b:
   case 0x8b:
   case 0x8d: return BIT(insn->reg);
-  case 0x8a: return with_high_bytes(insn, BIT(insn->reg));
+  case 0x8a: return of_bytes(insn, true, BIT(insn->reg));
+  case 0x8c: return written_rm(insn);
   case 0x86:
-  case 0x87: return with_high_bytes(insn, BIT(insn->reg) | written_rm(insn));
+  case 0x87: return of_bytes(insn, opcode == 0x86, BIT(insn->reg) | written_rm(insn));
   case 0xe0:
   case 0xe1:
   case 0xe2: return BIT(X86_CX);
   default: break;
   }
-  if (insn->has_modrm) return one_byte_groups(insn) | (opcode == 0xdf ? BIT(X86_AX) : 0);
+  if (opcode >= 0xd8 && opcode <= 0xdf) return opcode == 0xdf ? BIT(X86_AX) : 0; /* x87 */
+  if (insn->has_modrm) return one_byte_groups(insn);
   return opcode >= 0x98 ? BIT(X86_AX) | BIT(X86_DX) : 0;
 }
 
@@ -322,13 +326,13 @@ static uint32_t written_by_0f(const x86_insn_t *insn) {
   case 0xb0:
   case 0xb1:
   case 0xc0:
-  case 0xc1: return with_high_bytes(insn, BIT(X86_AX) | BIT(insn->reg) | written_rm(insn));
+  case 0xc1: return of_bytes(insn, !(opcode & 1), BIT(X86_AX) | BIT(insn->reg) | written_rm(insn));
   case 0xc7: return BIT(X86_AX) | BIT(X86_DX) | written_rm(insn);
   default: break;
   }
   if (insn->is_vector) return opcode == 0x93 ? BIT(insn->reg) : 0; /* kmov */
   if ((opcode & 0xf0) == 0x40) return BIT(insn->reg);
-  if ((opcode & 0xf0) == 0x90) return with_high_bytes(insn, written_rm(insn));
+  if ((opcode & 0xf0) == 0x90) return of_bytes(insn, true, written_rm(insn));
   return opcode >= 0xc8 && opcode <= 0xcf ? BIT(insn->rm) : 0; /* bswap */
 }
 
@@ -343,4 +347,16 @@ uint32_t x86_written(const x86_insn_t *insn) {
   if (opcode >= 0x60 && opcode <= 0x63) return BIT(X86_CX);
   if (opcode >= 0x14 && opcode <= 0x17) return written_rm(insn);
   return opcode == 0xf0 ? BIT(insn->reg) : 0;
+}
+
+bool x86_is_plain(const x86_insn_t *insn) {
+  uint8_t opcode = insn->opcode;
+  if (x86_written(insn) & (BIT(X86_SP) | BIT(X86_BP))) return false;
+  if (insn->is_vector) return true;
+  if (insn->map == X86_MAP_0F) return (opcode & 0xf0) != 0x80 && opcode != 0x05 && opcode != 0x0b;
+  if (insn->map != X86_MAP_ONE_BYTE) return true;
+  return (opcode & 0xf0) != 0x50 && (opcode & 0xf0) != 0x70 && opcode != 0x68 && opcode != 0x6a &&
+         opcode != 0x8f && opcode != 0x9c && opcode != 0x9d && opcode != 0xc2 && opcode != 0xc3 &&
+         (opcode < 0xc8 || opcode > 0xcf) && (opcode & 0xf0) != 0xe0 && opcode != 0xf4 &&
+         (opcode != 0xff || (insn->reg & 7) < 2);
 }

@@ -51,4 +51,8 @@ bool x86_decode(const uint8_t *p, unsigned size, x86_insn_t *insn);
  * leave without the stack pointer. */
 uint32_t x86_written(const x86_insn_t *insn);
 
+/* False for push, pop, jumps, calls, returns, leave, and all that goes elsewhere or changes the
+ * stack pointer or the frame register. */
+bool x86_is_plain(const x86_insn_t *insn);
+
 #endif

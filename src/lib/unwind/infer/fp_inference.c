@@ -117,12 +117,14 @@ static bool prepare(fp_search_t *search) {
   return search->to_return < 4096;
 }
 
-/* Tries the slot at SIZE bytes above the stack pointer, and a few above it. */
-static bool search_fixed(fp_search_t *search, uint64_t low, uint64_t end, uint64_t size) {
-  if (size % 8 || size >= end - low) return true;
-  low += size;
+/* Tries the slot at DISTANCE above the stack pointer, and a few above it if arguments may be
+ * pushed. */
+static bool search_fixed(fp_search_t *search, uint64_t low, uint64_t end,
+                         insn_fp_distance_t distance) {
+  if (distance.bytes % 8 || distance.bytes >= end - low) return true;
+  low += distance.bytes;
   if (!search_slots(search, low, low + 8)) return false;
-  if (search->called_directly || insn_never_pushes(&search->code, search->function)) return true;
+  if (search->called_directly || !distance.varies) return true;
   uint64_t high = end - low > PUSHED_WORDS_MAX * 8 ? low + PUSHED_WORDS_MAX * 8 : end;
   return search_slots(search, low + 8, high);
 }
@@ -132,11 +134,12 @@ fp_inference_t infer_frame_pointer(machine_t machine, memory_t *memory, images_t
   int sp = machine_sp(machine);
   fp_search_t search = {.code = {machine, memory, images}, .regs = regs, .exact = exact};
   if (!regs_has(regs, sp) || regs->r[sp] % 8 || !prepare(&search)) return FP_INFERENCE_NONE;
-  uint64_t low = regs->r[sp], end = stack_end - search.to_return, size;
+  uint64_t low = regs->r[sp], end = stack_end - search.to_return;
+  insn_fp_distance_t distance;
   if (stack_end < low || end > stack_end || end <= low) return FP_INFERENCE_NONE;
   bool readable;
-  if (insn_fp_distance(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &size))
-    readable = search_fixed(&search, low, end, size);
+  if (insn_fp_distance(&search.code, search.function, exact ? regs->pc : regs->pc - 1, &distance))
+    readable = search_fixed(&search, low, end, distance);
   else if (end - low > FP_INFERENCE_STACK_BYTES_MAX)
     return FP_INFERENCE_TOO_LARGE;
   else

@@ -78,12 +78,16 @@ insn_match_t insn_call_enters(const insn_code_t *code, uint64_t return_address,
  * RETURN_ADDRESS is in an executable segment of an image. */
 bool insn_may_return(const insn_code_t *code, uint64_t return_address, uint64_t pc);
 
-/* Gets the distance of the frame register above the stack pointer in FUNCTION at PC, if it is
- * fixed: only its prologue moves the stack pointer, except for arguments that it pushes for a call.
- */
-bool insn_fp_distance(const insn_code_t *code, insn_range_t function, uint64_t pc, uint64_t *bytes);
+typedef struct insn_fp_distance {
+  /* Of the frame register above the stack pointer, without arguments that are pushed. */
+  uint64_t bytes;
+  /* The function pushes arguments for some of its calls. */
+  bool varies;
+} insn_fp_distance_t;
 
-/* True if FUNCTION, for which insn_fp_distance succeeds, pushes nothing after its prologue. */
-bool insn_never_pushes(const insn_code_t *code, insn_range_t function);
+/* Gets the distance in FUNCTION at PC. Returns false unless only the prologue moves the stack
+ * pointer, except for pushed arguments. */
+bool insn_fp_distance(const insn_code_t *code, insn_range_t function, uint64_t pc,
+                      insn_fp_distance_t *distance);
 
 #endif
