@@ -42,6 +42,7 @@ typedef struct chains {
   section_t symbols; /* the names of the imports */
   uint64_t imports_at;
   uint32_t import_count, import_format;
+  uint64_t words_left; /* in all chains: each word of the file is in one chain at most */
 } chains_t;
 
 /* Reads numbers of the table; 0 after its end. */
@@ -115,8 +116,10 @@ static bool take_word(const chains_t *c, const format_t *f, uint64_t address, ui
 }
 
 /* Follows the chain that starts at offset START of the page at ADDRESS, whose bytes are PAGE. */
-static bool follow(const chains_t *c, const format_t *f, const section_t *page, uint64_t start) {
-  for (uint64_t at = start; at + f->width <= page->size;) {
+static bool follow(chains_t *c, const format_t *f, const section_t *page, uint64_t start) {
+  for (uint64_t at = start; c->words_left;) {
+    c->words_left--;
+    if (at + f->width > page->size) break;
     uint64_t word =
         f->width == 8 ? elf_u64(c->shape, page->data + at) : elf_u32(c->shape, page->data + at);
     if (!take_word(c, f, page->address + at, word)) return false;
@@ -129,13 +132,13 @@ static bool follow(const chains_t *c, const format_t *f, const section_t *page, 
 }
 
 /* Reads the chains of page I. The table has ROOM numbers of starts at STARTS. */
-static bool read_page(const chains_t *c, const format_t *f, const section_t *page, uint64_t starts,
+static bool read_page(chains_t *c, const format_t *f, const section_t *page, uint64_t starts,
                       uint64_t room, uint32_t i) {
   uint16_t start = u16_at(c, starts + (uint64_t)i * 2);
   if (start == START_NONE) return true;
   if (f->width == 8 || !(start & START_MULTIPLE)) return follow(c, f, page, start);
-  for (uint64_t k = start & ~START_MULTIPLE; k < room;
-       k++) { /* the short distances of 32-bit formats need several chains */
+  /* The short distances of 32-bit formats need several chains. */
+  for (uint64_t k = start & ~START_MULTIPLE; k < room && c->words_left; k++) {
     uint16_t more = u16_at(c, starts + k * 2);
     if (!follow(c, f, page, more & ~START_LAST)) return false;
     if (more & START_LAST) return true;
@@ -160,16 +163,16 @@ static section_t page_bytes(const image_t *image, uint64_t address, uint64_t siz
 /* struct dyld_chained_starts_in_segment at AT: u32 size, u16 page_size, u16 pointer_format, u64
  * segment_offset, u32 max_valid_pointer, u16 page_count, u16 page_start[]. */
 static bool read_segment(chains_t *c, uint64_t at) {
+  uint64_t room = at + 22 < c->table.size ? (c->table.size - at - 22) / 2 : 0;
   uint32_t size = u32_at(c, at), page_size = u16_at(c, at + 4), pages = u16_at(c, at + 20);
   uint16_t number = u16_at(c, at + 6);
   uint64_t address = macho_header_address(c->list->image) + u64_at(c, at + 8);
   if (number >= ARRAY_COUNT(formats) || !formats[number].width)
     return true; /* a format without binds */
-  for (uint32_t i = 0; i < pages && page_size; i++) {
+  if (size < 22 || room > (size - 22) / 2) room = size < 22 ? 0 : (size - 22) / 2;
+  for (uint32_t i = 0; i < pages && page_size && c->words_left; i++) {
     section_t page = page_bytes(c->list->image, address + (uint64_t)i * page_size, page_size);
-    if (page.data &&
-        !read_page(c, &formats[number], &page, at + 22, size < 22 ? 0 : (size - 22) / 2, i))
-      return false;
+    if (page.data && !read_page(c, &formats[number], &page, at + 22, room, i)) return false;
   }
   return true;
 }
@@ -177,7 +180,8 @@ static bool read_segment(chains_t *c, uint64_t at) {
 bool macho_slots_read_chains(macho_slot_list_t *list) {
   chains_t c = {.list = list,
                 .shape = macho_shape(list->image->is_64bit, list->image->is_big_endian),
-                .table = list->image->macho.chained_fixups};
+                .table = list->image->macho.chained_fixups,
+                .words_left = list->image->file_size / 4};
   if (!c.table.size) return true;
   if (!list->image->file) {
     list->needs_file = true;
