@@ -36,6 +36,8 @@ int message_fail(const char *format, ...) {
   return MESSAGE_FAILED;
 }
 
+void message_out_of_memory(void) { exit(message_fail("out of memory")); }
+
 void message_note(const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/room.h"
 #include "cli/cli.h"
 #include "cli/common/check_output.h"
 #include "cli/common/help_json.h"
@@ -173,6 +174,7 @@ static int run(int argc, char **argv) {
   const verb_t *verb = find_verb(first);
   if (!verb) return unknown_verb(first);
   message_set_verb(verb->name);
+  room_need_stack();
   return verb->run(argc - 1, argv + 1);
 }
 

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
 #include "image/symbols.h"
+#include "sonde/status.h"
 
 #define TABLE_BYTES_MAX (UINT64_C(4) << 30)
 
@@ -47,7 +49,9 @@ static bool is_that_build(const image_t *file, const record_image_t *image) {
 static symbols_t *read_symbols(const record_image_t *image) {
   image_t file;
   symbols_t *symbols = NULL;
-  if (!image->path || image_open(&file, image->path) < 0) return NULL;
+  int status = image->path ? image_open(&file, image->path) : SONDE_EIO;
+  if (status == SONDE_ENOMEM) message_out_of_memory();
+  if (status != SONDE_OK) return NULL;
   if (!is_that_build(&file, image) || symbols_build(&file, TABLE_BYTES_MAX, &symbols) < 0)
     symbols = NULL;
   image_close(&file);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/message.h"
+#include "sonde/status.h"
 #include "unwind/cfi.h"
 
 struct ranges {
@@ -12,8 +14,10 @@ struct ranges {
 
 ranges_t *ranges_open(const char *path, const uint8_t *build_id, size_t build_id_size) {
   ranges_t *r = calloc(1, sizeof *r);
-  if (!r) return NULL;
-  if (image_open(&r->image, path) != 0) {
+  if (!r) message_out_of_memory();
+  int status = image_open(&r->image, path);
+  if (status == SONDE_ENOMEM) message_out_of_memory();
+  if (status != SONDE_OK) {
     free(r);
     return NULL;
   }

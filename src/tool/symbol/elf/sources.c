@@ -20,6 +20,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/message.h"
+#include "base/room.h"
 #include "symbol/elf/folders.h"
 #include "symbol/macho/map.h"
 #include "symbol/index/coding.h"
@@ -36,6 +38,7 @@ static void close_file(elf_file_t *file) {
 }
 
 static bool open_fd(elf_file_t *file, int fd, const char *path) {
+  room_need_file(fd);
   *file = (elf_file_t){.fd = fd, .path = strdup(path)};
   elf_version(EV_CURRENT);
   file->elf = file->path ? elf_begin(fd, ELF_C_READ_MMAP, NULL) : NULL;
@@ -368,7 +371,7 @@ static uint8_t *unpack_xz(const void *packed, size_t packed_size, size_t *size) 
     uint64_t memory = XZ_MEMORY_MAX;
     size_t read = 0, written = 0;
     uint8_t *grown = realloc(out, capacity);
-    if (!grown) break;
+    if (!grown) message_out_of_memory();
     out = grown;
     lzma_ret result = lzma_stream_buffer_decode(&memory, 0, NULL, packed, &read, packed_size, out,
                                                 &written, capacity);
@@ -376,6 +379,7 @@ static uint8_t *unpack_xz(const void *packed, size_t packed_size, size_t *size) 
       *size = written;
       return out;
     }
+    if (result == LZMA_MEM_ERROR) message_out_of_memory();
     if (result != LZMA_BUF_ERROR) break;
   }
   free(out);

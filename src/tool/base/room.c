@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/room.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/message.h"
+
+bool room_is_limited(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
+void room_need(uint64_t bytes) {
+  if (!room_is_limited()) return;
+  void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) message_out_of_memory();
+  munmap(room, bytes);
+}
+
+#define STACK_BYTES (1u << 20)
+#define PAGE_BYTES  4096
+
+static __attribute__((noinline)) void grow_stack(void) {
+  volatile char stack[STACK_BYTES];
+  for (size_t at = STACK_BYTES; at >= PAGE_BYTES; at -= PAGE_BYTES)
+    stack[at - PAGE_BYTES] = 0;
+  (void)stack[0];
+}
+
+void room_need_stack(void) {
+  room_need(STACK_BYTES);
+  if (room_is_limited()) grow_stack();
+}
+
+/* For what is allocated besides. */
+#define REST ((uint64_t)4 << 20)
+
+void room_need_file(int fd) {
+  struct stat status;
+  if (room_is_limited() && fstat(fd, &status) == 0) room_need((uint64_t)status.st_size + REST);
+}
