@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Lambdas that a compiler inlined are named by their function and number, which they have no linkage name for. The
 oracle is the symbol table of the same program without optimization. Names are the same with and without an index,
-before and after other addresses of the unit were looked up."""
+before and after other addresses of the unit were looked up. So are those of all other functions, and their lines."""
 import os
 import re
 
@@ -45,6 +45,46 @@ int main(int argc, char **) {
 }
 """
 
+# Functions without a linkage name in classes and functions, and functions inside of others.
+NESTED = r"""
+#include <cstdio>
+#define NOINLINE __attribute__((noinline))
+namespace {
+struct local { int value; NOINLINE int get() const { return value + 1; } };
+NOINLINE int hidden(int x) { return x * 3; }
+}
+struct outer { struct inner { static NOINLINE int get(int x) { return hidden(x) - 1; } }; };
+template <class F> NOINLINE int sum(F f, int n) { int s = 0; for (int i = 0; i < n; i++) s += f(i); return s; }
+extern "C" NOINLINE int plain(int x) {
+  struct in_function {
+    int operator()(int y) const { return y * hidden(y); }
+    static NOINLINE int less(int z) { return z - 2; }
+  };
+  return in_function{}(x) + in_function::less(x);
+}
+static inline int tiny(int a) {
+  auto two = [=](int b) { auto three = [=](int c) { return a + b + c; }; return sum(three, 3); };
+  return sum(two, 4);
+}
+int main(int n, char **) {
+  return printf("%d %d %d %d", plain(n), tiny(n), local{n}.get(), sum([](int x) { return outer::inner::get(x) ^ 3; }, n));
+}
+"""
+NESTED_C = r"""
+#include <stdio.h>
+#define NOINLINE __attribute__((noinline))
+static inline int add(int a) { return a + 1; }
+static NOINLINE int twice(int a) { return add(add(a)); }
+int main(int n, char **arguments) {
+  (void)arguments;
+  NOINLINE int nested(int x) {
+    NOINLINE int deeper(int y) { return y * n; }
+    return deeper(x) + n;
+  }
+  return printf("%d %d", nested(n), twice(n));
+}
+"""
+
 
 def _plain(name):
     """Without parameters: names without a linkage name have none."""
@@ -77,6 +117,25 @@ def inlined_lambdas_have_the_names_of_the_symbols():
         assert found == wanted, (options, found, wanted)
     several = sonde("symbolize", "--image", optimized, *list(marks.values()) * 2000, env=cache)
     assert {_plain(line) for line in re.findall(r"^0x\S+ (.*?) at ", several, re.M)} == set(wanted.values())
+
+
+def _code_of(path):
+    symbols = re.findall(r"^([0-9a-f]+) ([0-9a-f]+) [tTwW] ", output_of("nm", "-S", "--defined-only", path), re.M)
+    return [f"{address:x}" for low, size in symbols for address in range(int(low, 16), int(low, 16) + int(size, 16), 2)]
+
+
+def one_address_has_the_names_of_the_index():
+    for compiler, source, suffix in (("c++", NESTED, ".cpp"), ("clang++", NESTED, ".cpp"), ("gcc", NESTED_C, ".c")):
+        for level in ("-O0", "-O2"):
+            program = compile_c(write(source, suffix), level, "-g", compiler=compiler)
+            cache = dict(os.environ, XDG_CACHE_HOME=os.path.dirname(program))
+            addresses = _code_of(program)
+            indexed = sonde("symbolize", "--image", program, *addresses * 20, env=cache)
+            of = dict(re.findall(r"^(0x\S+)((?: .*\n)+)", indexed, re.M))
+            assert len(of) == len(set(addresses)) > 30, (len(of), len(addresses))
+            for address in addresses[::7]:
+                direct = sonde("symbolize", "--no-index", "--image", program, address, env=cache)
+                assert direct == f"0x{address}" + of[f"0x{address}"], (compiler, level, direct, of[f"0x{address}"])
 
 
 run_cases(globals())

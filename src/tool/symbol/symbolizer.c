@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/room.h"
 #include "symbol/demangle.h"
 #include "symbol/dwarf/members.h"
 #include "symbol/elf/folders.h"
@@ -27,12 +28,18 @@
 #include "symbol/index/coding.h"
 
 /* The cost of a direct look-up: the number of bytes that can be indexed in the same time. It is the
- * sum of the unit's bytes / 4, the symbol table's bytes / 64, and a constant. */
-#define DIRECT_UNIT_SHARE   4
+ * sum of the unit's bytes / 4 if the unit was not read before, else / 10, the symbol table's bytes
+ * / 64, and a constant. */
+#define DIRECT_FIRST_SHARE  4
+#define DIRECT_UNIT_SHARE   10
 #define DIRECT_SYMBOL_SHARE 64
 #define DIRECT_REST         8192
 /* Opening compressed debug information: its bytes / 10. */
 #define DIRECT_OPEN_SHARE 10
+/* libdw keeps what it has read of an open file, about as many bytes. Direct look-ups close all
+ * files when they have read this much. */
+#define READ_BYTES_MAX (16u << 20)
+
 /* Smaller debug information is indexed and opened in a moment. */
 #define SPENT_DEBUG_MIN (1u << 20)
 
@@ -63,12 +70,14 @@ struct symbol_module {
   symbol_reason_t state; /* SYMBOL_NAMED, or why the module cannot be used */
   sources_t sources;
   index_t *index;
-  index_t *damaged; /* frames that the caller still has may point into it */
-  debug_info_t *info;
+  index_t *damaged;   /* frames that the caller still has may point into it */
+  debug_info_t *info; /* NULL: none, or not open */
   bool info_opened;
-  members_t *members; /* of variables; NULL: none, or not read yet */
+  size_t units;        /* 0: not known yet */
+  uint64_t unit_bytes; /* the mean size of a unit */
+  members_t *members;  /* of variables; NULL: none, or not read yet */
   bool members_opened;
-  /* See DIRECT_UNIT_SHARE. An index is built when direct_cost exceeds index_cost. */
+  /* See DIRECT_FIRST_SHARE. An index is built when direct_cost exceeds index_cost. */
   uint64_t direct_cost, index_cost;
   uint64_t spent_before; /* of direct_cost, by other processes */
   cached_result_t *results[RESULT_SLOTS];
@@ -79,6 +88,7 @@ struct symbolizer {
   unsigned want; /* INDEX_… */
   symbol_module_t *modules;
   elf_folders_t *folders; /* of options.debug_dirs */
+  uint64_t read_bytes;    /* see READ_BYTES_MAX */
 };
 
 const char *symbol_reason_text(symbol_reason_t reason) {
@@ -214,12 +224,6 @@ static void choose_key(symbol_module_t *module) {
   }
 }
 
-/* libdw ends the process when memory runs out. A look-up needs less memory than an index. */
-static bool memory_is_limited(void) {
-  struct rlimit limit;
-  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
 static void open_sources(symbol_module_t *module) {
   const symbol_options_t *options = &module->owner->options;
   module->opened = true;
@@ -230,7 +234,8 @@ static void open_sources(symbol_module_t *module) {
   module->index_cost = module->sources.debug_size + (1 << 20);
   if (!options->no_index && !module->source.bytes)
     module->index = index_cache_open(module->key, module->sources.fingerprint);
-  if (!module->index && keeps_spent(module) && !memory_is_limited())
+  /* A look-up needs less memory than an index. */
+  if (!module->index && keeps_spent(module) && !room_is_limited())
     module->direct_cost = module->spent_before = index_cache_spent(module->key);
 }
 
@@ -272,18 +277,35 @@ static debug_info_t *module_info(symbol_module_t *module) {
   return module->info;
 }
 
-static uint64_t direct_cost(symbol_module_t *module) {
+static void close_infos(symbolizer_t *symbolizer) {
+  symbolizer->read_bytes = 0;
+  for (symbol_module_t *module = symbolizer->modules; module; module = module->next) {
+    debug_info_close(module->info);
+    if (module->info) module->info_opened = false;
+    module->info = NULL;
+  }
+}
+
+/* Sets the number of units, 1 without debug information, and their mean size. */
+static void measure_units(symbol_module_t *module) {
+  if (module->units) return;
   debug_info_t *info = module_info(module);
-  size_t units = info ? debug_info_units(info) : 1;
-  return module->sources.debug_size / units / DIRECT_UNIT_SHARE +
-         module->sources.symbols_size / DIRECT_SYMBOL_SHARE + DIRECT_REST;
+  module->units = info ? debug_info_units(info) : 1;
+  module->unit_bytes = module->sources.debug_size / module->units;
+}
+
+/* The cost of COUNT look-ups that read NEW_UNITS units for the first time. */
+static uint64_t direct_cost(const symbol_module_t *module, size_t count, size_t new_units) {
+  uint64_t each = module->sources.symbols_size / DIRECT_SYMBOL_SHARE + DIRECT_REST;
+  return new_units * (module->unit_bytes / DIRECT_FIRST_SHARE) +
+         (count - new_units) * (module->unit_bytes / DIRECT_UNIT_SHARE) + count * each;
 }
 
 bool symbol_expect(symbol_module_t *module, size_t count) {
   if (count < 2 || !open_module(module) || module->index) return module->index != NULL;
-  uint64_t left = module->index_cost - module->direct_cost; /* wraps if direct_cost is larger */
-  if (module->direct_cost > module->index_cost || count > left / direct_cost(module))
-    build_index(module);
+  measure_units(module);
+  uint64_t cost = direct_cost(module, count, count < module->units ? count : module->units);
+  if (module->direct_cost + cost > module->index_cost) build_index(module);
   return module->index != NULL;
 }
 
@@ -339,16 +361,26 @@ static cached_result_t *find_result(symbol_module_t *module, uint64_t address) {
   return result;
 }
 
+static index_t *index_of_address(symbol_module_t *module, uint64_t address) {
+  size_t size;
+  debug_info_t *info = module_info(module);
+  measure_units(module);
+  size_t read_before = info ? debug_info_units_read(info) : 0;
+  uint8_t *bytes =
+      gather_address(&module->sources, info, !module->owner->options.no_lines, address, &size);
+  size_t new_units = info ? debug_info_units_read(info) - read_before : 0;
+  module->direct_cost += direct_cost(module, 1, new_units);
+  module->owner->read_bytes += new_units * module->unit_bytes;
+  if (module->owner->read_bytes > READ_BYTES_MAX) close_infos(module->owner);
+  index_t *index = bytes ? index_from_bytes(bytes, size, true) : NULL;
+  if (!index) free(bytes);
+  return index;
+}
+
 static cached_result_t *look_up_directly(symbol_module_t *module, uint64_t address) {
   symbol_frame_t frames[SYMBOL_FRAMES_MAX];
-  size_t size;
-  uint8_t *bytes = gather_address(&module->sources, module_info(module),
-                                  !module->owner->options.no_lines, address, &size);
-  index_t *index = bytes ? index_from_bytes(bytes, size, true) : NULL;
-  if (!index) {
-    free(bytes);
-    return NULL;
-  }
+  index_t *index = index_of_address(module, address);
+  if (!index) return NULL;
   symbol_reason_t reason;
   int count = look_up_index(module, index, address, frames, SYMBOL_FRAMES_MAX, &reason);
   cached_result_t *result = make_result(address, frames, count);
@@ -378,10 +410,7 @@ int symbol_lookup(symbol_module_t *module, uint64_t address, symbol_frame_t *fra
     drop_bad_index(module);
   }
   cached_result_t *result = find_result(module, address);
-  if (!result) {
-    module->direct_cost += direct_cost(module);
-    result = look_up_directly(module, address);
-  }
+  if (!result) result = look_up_directly(module, address);
   if (!result) return 0;
   *reason = result->reason;
   int count = result->count < max ? result->count : max;

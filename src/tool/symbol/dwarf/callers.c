@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "symbol/dwarf/call_sites.h"
-#include "symbol/dwarf/names.h"
 
 typedef struct search {
   const char *const *names;
@@ -73,7 +73,7 @@ bool caller_only(const char *path, const char *const *names, caller_t *out) {
   search_t s = {.names = names, .out = out};
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   Dwarf *dwarf = fd >= 0 ? dwarf_begin(fd, DWARF_C_READ) : NULL;
-  if (dwarf) dwarf_new_oom_handler(dwarf, dwarf_out_of_memory);
+  if (dwarf) dwarf_new_oom_handler(dwarf, message_out_of_memory);
   bool good = dwarf && search_units(dwarf, &s) && s.callers == 1 && *out->name;
   if (dwarf) dwarf_end(dwarf);
   if (fd >= 0) close(fd);

@@ -10,13 +10,15 @@
 #include <elfutils/libdw.h>
 #include <errno.h>
 #include <gelf.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/message.h"
+#include "base/room.h"
+#include "symbol/dwarf/lines.h"
 #include "symbol/dwarf/names.h"
 
 /* Of nested entries; deeper nesting is hostile. */
@@ -26,19 +28,15 @@ typedef struct unit {
   Dwarf_Die die;   /* of the unit with the ranges and the lines */
   Dwarf_Die split; /* of the unit with the functions, if that is another one */
   bool split_searched;
+  bool was_read;
 } unit_t;
-
-typedef struct unit_range {
-  uint64_t low, high;
-  uint32_t unit;
-} unit_range_t;
 
 struct debug_info {
   Dwarf *dwarf;
   Elf *elf; /* NULL: libdw closes it */
   code_range_t code;
   unit_t *units;
-  size_t unit_count, unit_capacity;
+  size_t unit_count, unit_capacity, read_count;
   unit_range_t *ranges; /* of all units, sorted by low; built at first use */
   size_t range_count, range_capacity;
   bool ranges_built;
@@ -57,9 +55,8 @@ typedef struct unit_reader {
   Dwarf_Files *files;
   size_t file_count;
   const uint64_t *only;
+  bool skips; /* types, and functions without code */
   uint32_t unit;
-  unit_range_t *ranges; /* of the unit, sorted */
-  size_t range_count;
   dwarf_names_t names;
   struct late_scope {
     uint32_t scope;
@@ -76,6 +73,7 @@ static bool list_units(debug_info_t *info) {
   Dwarf_Die die;
   uint8_t type;
   while (dwarf_get_units(info->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+    room_need(DWARF_ROOM);
     if (type == DW_UT_type || type == DW_UT_split_type || type == DW_UT_partial) continue;
     if (!ARRAY_GROW(info->units, info->unit_count, info->unit_capacity)) return false;
     info->units[info->unit_count++] = (unit_t){.die = die};
@@ -113,8 +111,8 @@ static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
     if (elf) elf_end(elf);
     return NULL;
   }
-  dwarf_new_oom_handler(dwarf, dwarf_out_of_memory);
-  if (lacks_memory(dwarf_getelf(dwarf), true)) dwarf_out_of_memory();
+  dwarf_new_oom_handler(dwarf, message_out_of_memory);
+  if (lacks_memory(dwarf_getelf(dwarf), true)) message_out_of_memory();
   *info = (debug_info_t){.dwarf = dwarf, .elf = elf, .code = code};
   if (list_units(info) && info->unit_count) return info;
   debug_info_close(info);
@@ -122,10 +120,11 @@ static debug_info_t *open_dwarf(Dwarf *dwarf, Elf *elf, code_range_t code) {
 }
 
 debug_info_t *debug_info_open(int fd, code_range_t code) {
+  room_need_file(fd);
   Dwarf *dwarf = dwarf_begin(fd, DWARF_C_READ);
   if (!dwarf) {
     Elf *elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    if (lacks_memory(elf, false)) dwarf_out_of_memory();
+    if (lacks_memory(elf, false)) message_out_of_memory();
     elf_end(elf);
   }
   return open_dwarf(dwarf, NULL, code);
@@ -146,7 +145,9 @@ void debug_info_close(debug_info_t *info) {
   free(info);
 }
 
-size_t debug_info_units(debug_info_t *info) { return info->unit_count; }
+size_t debug_info_units(const debug_info_t *info) { return info->unit_count; }
+
+size_t debug_info_units_read(const debug_info_t *info) { return info->read_count; }
 
 static int compare_ranges(const void *left, const void *right) {
   const unit_range_t *a = left, *b = right;
@@ -159,6 +160,7 @@ static bool add_unit_ranges(debug_info_t *info, size_t unit, unit_range_t **rang
                             size_t *capacity) {
   Dwarf_Addr base, low, high;
   ptrdiff_t next = 0;
+  room_need(DWARF_ROOM);
   while ((next = dwarf_ranges(&info->units[unit].die, next, &base, &low, &high)) > 0) {
     low += info->code.bias;
     high += info->code.bias;
@@ -283,23 +285,13 @@ static bool add_range(unit_reader_t *reading, uint64_t low, uint64_t high, void 
   return !reading->failed;
 }
 
-/* libdw joins a file with its directory, but not with a relative compilation folder, which
- * reproducible builds have. */
-static uint32_t add_path(unit_reader_t *reading, const char *path) {
-  char joined[PATH_MAX];
-  uint32_t offset = 0;
-  if (path[0] != '/' && reading->folder && *reading->folder &&
-      (size_t)snprintf(joined, sizeof joined, "%s/%s", reading->folder, path) < sizeof joined)
-    path = joined;
-  if (!strings_add(&reading->facts->strings, path, &offset)) reading->failed = true;
-  return offset;
-}
-
 static uint32_t call_file(unit_reader_t *reading, die_attributes_t *entry) {
   uint32_t index = number(&entry->call_file, entry->has_file);
   if (!entry->has_file || index >= reading->file_count) return 0;
   const char *path = dwarf_filesrc(reading->files, index, NULL, NULL);
-  return path ? add_path(reading, path) : 0;
+  uint32_t offset = 0;
+  if (path && !dwarf_path(reading->facts, reading->folder, path, &offset)) reading->failed = true;
+  return offset;
 }
 
 static bool add_late(unit_reader_t *reading, uint32_t scope, const Dwarf_Die *function) {
@@ -354,6 +346,27 @@ static added_t add_scope(unit_reader_t *reading, Dwarf_Die *die, bool inlined, u
   return ADDED;
 }
 
+/* Enters what contains functions without being one. False: the entry is not entered. */
+static bool enter(unit_reader_t *reading, Dwarf_Die *die, int tag) {
+  switch (tag) {
+  case DW_TAG_class_type:
+  case DW_TAG_structure_type:
+  case DW_TAG_union_type:
+  case DW_TAG_interface_type:
+    if (reading->skips) return false;
+    /* fall through */
+  case DW_TAG_namespace:
+  case DW_TAG_module:
+    if (!reading->only) dwarf_names_enter(&reading->names, die, tag);
+    return true;
+  case DW_TAG_lexical_block:
+  case DW_TAG_try_block:
+  case DW_TAG_catch_block:
+  case DW_TAG_with_stmt: return true;
+  default: return false;
+  }
+}
+
 /* Reads DIE and its siblings. PARENT is the index + 1 of the scope around them. */
 static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent, int depth) {
   if (depth > DEPTH_MAX) return;
@@ -363,123 +376,26 @@ static void read_entries(unit_reader_t *reading, Dwarf_Die *die, uint32_t parent
     size_t path_size = reading->names.path_size;
     Dwarf_Die function = reading->names.function;
     int tag = dwarf_tag(die);
-    switch (tag) {
-    case DW_TAG_subprogram:
-      if (path_size || function.addr) dwarf_names_note(&reading->names, die);
-      /* fall through */
-    case DW_TAG_inlined_subroutine:
+    if (tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine) {
+      if (tag == DW_TAG_subprogram && !reading->only && (path_size || function.addr))
+        dwarf_names_note(&reading->names, die);
       switch (add_scope(reading, die, tag == DW_TAG_inlined_subroutine && parent, parent, &index)) {
       case ADDED: inner = index + 1; break;
-      case NO_CODE: inner = 0; break; /* an abstract instance may contain a lambda with code */
+      case NO_CODE: /* an abstract instance may contain a lambda with code */
+        if (reading->skips) continue;
+        inner = 0;
+        break;
       case NOT_WANTED: continue;
       }
       reading->names.path_size = 0;
       if (tag == DW_TAG_subprogram) reading->names.function = *die;
-      break;
-    case DW_TAG_namespace:
-    case DW_TAG_module:
-    case DW_TAG_class_type:
-    case DW_TAG_structure_type:
-    case DW_TAG_union_type:
-    case DW_TAG_interface_type: dwarf_names_enter(&reading->names, die, tag); break;
-    case DW_TAG_lexical_block:
-    case DW_TAG_try_block:
-    case DW_TAG_catch_block:
-    case DW_TAG_with_stmt: break;
-    default: continue;
+    } else if (!enter(reading, die, tag)) {
+      continue;
     }
     if (dwarf_child(die, &child) == 0) read_entries(reading, &child, inner, depth + 1);
     reading->names.path_size = path_size;
     reading->names.function = function;
   } while (!reading->failed && dwarf_siblingof(die, die) == 0);
-}
-
-/* ---- lines -------------------------------------------------------------------------------- */
-
-static void add_row(unit_reader_t *reading, const line_row_t *row) {
-  if (!facts_row(reading->facts, row)) reading->failed = true;
-}
-
-/* Adds ROW. If one address is looked up, adds only the row that covers it, as a sequence, when the
- * next row is read. HELD is the candidate. */
-static void add_or_hold_row(unit_reader_t *reading, const line_row_t *row, line_row_t *held) {
-  if (!reading->only) {
-    add_row(reading, row);
-    return;
-  }
-  uint64_t wanted = *reading->only;
-  if (held->address <= wanted && row->address > wanted && !held->end) {
-    line_row_t end = *row;
-    end.end = 1;
-    add_row(reading, held);
-    add_row(reading, &end);
-  }
-  *held = *row;
-}
-
-/* libdw merges the sequences of a unit and sorts the rows. Then an empty sequence, whose end sorts
- * before its row, would seem to continue, and so would the sequence of a discarded function. So
- * rows are limited to the unit's own ranges. */
-typedef struct line_state {
-  uint64_t limit;  /* where the range of the last row ends */
-  line_row_t last; /* the current row, if `open` */
-  bool open;
-  line_row_t held; /* see add_or_hold_row */
-  const char *last_path;
-  uint32_t last_file;
-} line_state_t;
-
-static void close_sequence(unit_reader_t *reading, line_state_t *state, uint64_t address) {
-  if (!state->open) return;
-  line_row_t row = state->last;
-  row.address = address < state->limit ? address : state->limit;
-  row.end = 1;
-  add_or_hold_row(reading, &row, &state->held);
-  state->open = false;
-}
-
-/* The end of the unit's range that contains ADDRESS; 0: none does. */
-static uint64_t range_end(const unit_reader_t *reading, uint64_t address) {
-  const unit_range_t *ranges = reading->ranges;
-  size_t low = ARRAY_SEARCH(reading->range_count, i, ranges[i].low <= address);
-  return low && address < ranges[low - 1].high ? ranges[low - 1].high : 0;
-}
-
-static void read_line(unit_reader_t *reading, Dwarf_Line *line, line_state_t *state) {
-  Dwarf_Addr address;
-  bool end = false;
-  int number = 0, column = 0;
-  if (!line || dwarf_lineaddr(line, &address) != 0) return;
-  address += reading->info->code.bias;
-  dwarf_lineendsequence(line, &end);
-  uint64_t limit = end ? 0 : range_end(reading, address);
-  if (address >= state->limit || !limit) close_sequence(reading, state, address);
-  if (!limit) return;
-  dwarf_lineno(line, &number);
-  dwarf_linecol(line, &column);
-  const char *path = dwarf_linesrc(line, NULL, NULL);
-  if (path && path != state->last_path) {
-    state->last_file = add_path(reading, path);
-    state->last_path = path;
-  }
-  state->last = (line_row_t){.address = address,
-                             .file = path ? state->last_file : 0,
-                             .line = (uint32_t)number,
-                             .column = (uint32_t)column,
-                             .unit = reading->unit & 0x7fffffff};
-  add_or_hold_row(reading, &state->last, &state->held);
-  state->limit = limit;
-  state->open = true;
-}
-
-static void read_lines(unit_reader_t *reading, Dwarf_Die *die) {
-  line_state_t state = {.held = {.end = 1}};
-  Dwarf_Lines *lines;
-  size_t count;
-  if (dwarf_getsrclines(die, &lines, &count) != 0) return;
-  for (size_t i = 0; i < count && !reading->failed; i++)
-    read_line(reading, dwarf_onesrcline(lines, i), &state);
-  close_sequence(reading, &state, UINT64_MAX);
 }
 
 /* ---- one unit ----------------------------------------------------------------------------- */
@@ -497,6 +413,40 @@ static void find_split(unit_t *unit) {
     unit->split = other;
 }
 
+/* A single address is first searched where most functions are. */
+static void read_functions(unit_reader_t *reading, Dwarf_Die *unit) {
+  Dwarf_Die child;
+  size_t before = reading->facts->scope_count;
+  reading->names.cu = unit->cu;
+  reading->names.searches = reading->skips = reading->only != NULL;
+  if (dwarf_child(unit, &child) != 0) return;
+  Dwarf_Die first = child;
+  read_entries(reading, &child, 0, 0);
+  if (reading->skips && reading->facts->scope_count == before) {
+    reading->skips = false;
+    read_entries(reading, &first, 0, 0);
+  }
+  name_late(reading);
+}
+
+static bool read_lines(unit_reader_t *reading, size_t unit) {
+  debug_info_t *info = reading->info;
+  unit_range_t *ranges = NULL;
+  size_t count = 0, capacity = 0;
+  bool done = add_unit_ranges(info, unit, &ranges, &count, &capacity);
+  if (done && count) qsort(ranges, count, sizeof *ranges, compare_ranges);
+  const dwarf_lines_t lines = {.dwarf = info->dwarf,
+                               .bias = info->code.bias,
+                               .ranges = ranges,
+                               .range_count = count,
+                               .folder = reading->folder,
+                               .unit = reading->unit,
+                               .only = reading->only};
+  done = done && dwarf_lines_read(&lines, &info->units[unit].die, reading->facts);
+  free(ranges);
+  return done;
+}
+
 bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only, facts_t *facts) {
   unit_t *unit = &info->units[unit_index];
   unit_reader_t reading = {.info = info,
@@ -504,23 +454,15 @@ bool debug_info_read(debug_info_t *info, size_t unit_index, const uint64_t *only
                            .only = only,
                            .unit = (uint32_t)unit_index,
                            .names = {.strings = &facts->strings}};
+  info->read_count += !unit->was_read;
+  unit->was_read = true;
   find_split(unit);
   Dwarf_Attribute folder;
   reading.folder = dwarf_formstring(dwarf_attr(&unit->die, DW_AT_comp_dir, &folder));
-  size_t capacity = 0;
-  if (!add_unit_ranges(info, unit_index, &reading.ranges, &reading.range_count, &capacity))
-    return false;
-  if (reading.range_count)
-    qsort(reading.ranges, reading.range_count, sizeof *reading.ranges, compare_ranges);
-  read_lines(&reading, &unit->die);
-  free(reading.ranges);
+  if (!read_lines(&reading, unit_index)) return false;
   if (dwarf_getsrcfiles(&unit->die, &reading.files, &reading.file_count) != 0)
     reading.file_count = 0;
-  Dwarf_Die child, *functions = unit->split.addr ? &unit->split : &unit->die;
-  reading.names.cu = functions->cu;
-  reading.names.searches = only != NULL;
-  if (dwarf_child(functions, &child) == 0) read_entries(&reading, &child, 0, 0);
-  name_late(&reading);
+  read_functions(&reading, unit->split.addr ? &unit->split : &unit->die);
   dwarf_names_free(&reading.names);
   return !reading.failed && !reading.names.failed;
 }

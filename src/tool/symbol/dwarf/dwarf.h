@@ -28,7 +28,10 @@ debug_info_t *debug_info_open_bytes(const uint8_t *bytes, size_t size, code_rang
 void debug_info_close(debug_info_t *info);
 
 /* The number of units. A unit's ordinal, from 0, identifies it. */
-size_t debug_info_units(debug_info_t *info);
+size_t debug_info_units(const debug_info_t *info);
+
+/* The number of units that were read with this handle. */
+size_t debug_info_units_read(const debug_info_t *info);
 
 /* Sets *UNIT to the unit that contains ADDRESS. */
 bool debug_info_unit_of(debug_info_t *info, uint64_t address, size_t *unit);

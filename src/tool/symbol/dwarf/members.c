@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/message.h"
 #include "symbol/dwarf/names.h"
 
 /* Nested scopes and nested types; deeper nesting is hostile. */
@@ -92,7 +93,7 @@ members_t *members_open(const char *path) {
   if (!m) return NULL;
   m->fd = open(path, O_RDONLY | O_CLOEXEC);
   m->dwarf = m->fd >= 0 ? dwarf_begin(m->fd, DWARF_C_READ) : NULL;
-  if (m->dwarf) dwarf_new_oom_handler(m->dwarf, dwarf_out_of_memory);
+  if (m->dwarf) dwarf_new_oom_handler(m->dwarf, message_out_of_memory);
   if (m->dwarf && add_units(m) && m->count) {
     qsort(m->items, m->count, sizeof *m->items, by_address);
     return m;

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/message.h"
 #include "symbol/demangle.h"
 
 static size_t hash(const void *entry) { return (size_t)hash_number((uintptr_t)entry); }
@@ -28,8 +27,6 @@ static bool grow(dwarf_names_t *names) {
   names->count = count;
   return true;
 }
-
-void dwarf_out_of_memory(void) { exit(message_fail("out of memory")); }
 
 void dwarf_names_free(dwarf_names_t *names) { free(names->slots); }
 
@@ -86,7 +83,7 @@ static void join(char *path, size_t *size, size_t capacity, const char *name) {
 /* ---- lambdas ------------------------------------------------------------------------------- */
 
 #define CALL "operator()"
-enum { LAMBDA_DEPTH_MAX = 64, HOPS_MAX = 8, SEARCHES_MAX = 4 };
+enum { LAMBDA_DEPTH_MAX = 64, DEPTH_MAX = 512, HOPS_MAX = 8, SEARCHES_MAX = 4 };
 
 /* Sets *CALL_DIE to the call operator of the class DIE, if that is a lambda. */
 static bool is_lambda(Dwarf_Die *die, Dwarf_Die *call_die) {
@@ -188,29 +185,45 @@ static void join_function(dwarf_names_t *names, char *path, size_t *size, size_t
   if (raw) join(path, size, capacity, demangle(raw, full, sizeof full) ? full : raw);
 }
 
+/* Sets *INNER to the child of OUTER that is or contains DIE. Entries are in the order of the tree,
+ * so it is the last child that does not begin after DIE. */
+static bool child_around(Dwarf_Die *outer, const Dwarf_Die *die, Dwarf_Die *inner) {
+  Dwarf_Die child;
+  bool found = false;
+  if (dwarf_child(outer, &child) != 0) return false;
+  do {
+    if ((uintptr_t)child.addr > (uintptr_t)die->addr) break;
+    *inner = child;
+    found = true;
+  } while (dwarf_siblingof(&child, &child) == 0);
+  return found;
+}
+
 /* Writes the qualified name of DIE, called NAME, to OUT, by a search of its unit. */
 static void search_name(dwarf_names_t *names, Dwarf_Die *die, const char *name, char *out,
                         size_t size) {
   size_t used = 0;
-  Dwarf_Die *scopes = NULL, function = {0};
-  int count = dwarf_getscopes_die(die, &scopes);
-  for (int i = count; i-- > 1;) {
-    int tag = dwarf_tag(&scopes[i]);
+  Dwarf_Die scope, inner, function = {0};
+  bool found = dwarf_cu_die(die->cu, &scope, NULL, NULL, NULL, NULL, NULL, NULL) != NULL;
+  for (int depth = 0;
+       found && child_around(&scope, die, &inner) && inner.addr != die->addr && depth < DEPTH_MAX;
+       depth++) {
+    int tag = dwarf_tag(&inner);
     if (tag == DW_TAG_subprogram) {
-      function = scopes[i];
+      function = inner;
       used = 0;
       join_function(names, out, &used, size / 2, &function);
     } else if (is_named_scope(tag)) {
-      join_scope(out, &used, size / 2, &scopes[i], tag, &function);
+      join_scope(out, &used, size / 2, &inner, tag, &function);
     }
+    scope = inner;
   }
-  free(scopes);
   snprintf(out + used, size - used, "%s", name);
 }
 
-/* Stores the name of an entry that is not read: partial units contain entries that several units
- * share (dwz) and are not read as a whole. */
-static uint32_t shared_name(dwarf_names_t *names, Dwarf_Die *die, const char *name) {
+/* Stores the name of an entry whose scopes were not entered: only one address is looked up, or the
+ * entry is in a partial unit, which several units share (dwz) and which is not read as a whole. */
+static uint32_t searched_name(dwarf_names_t *names, Dwarf_Die *die, const char *name) {
   char text[2048];
   search_name(names, die, name, text, sizeof text);
   size_t slot = name_slot(names, die); /* the table may have grown */
@@ -226,7 +239,8 @@ static uint32_t name_within(dwarf_names_t *names, Dwarf_Die *die, int hops) {
   if (slot == SIZE_MAX) return 0;
   if (names->slots[slot].entry) return names->slots[slot].name;
   const char *text = linkage_name(die);
-  if (!text && (text = own_name(die)) && die->cu != names->cu) return shared_name(names, die, text);
+  if (!text && (text = own_name(die)) && (names->searches || die->cu != names->cu))
+    return searched_name(names, die, text);
   if (text && strcmp(text, CALL) == 0) {
     names->late = true;
     return 0;
@@ -254,7 +268,6 @@ uint32_t dwarf_name_of_late(dwarf_names_t *names, Dwarf_Die *die) {
   Dwarf_Die origin = *die;
   find_origin(&origin, HOPS_MAX);
   names->late = false;
-  if (names->searches) return shared_name(names, &origin, CALL);
   size_t slot = name_slot(names, &origin);
   return slot == SIZE_MAX ? 0 : store_name(names, slot, &origin, CALL);
 }

@@ -39,10 +39,6 @@ typedef struct dwarf_names {
   bool failed;        /* memory ran out */
 } dwarf_names_t;
 
-/* For dwarf_new_oom_handler: libdw cannot return from a failed allocation. Prints an error and ends
- * the process with status 2. */
-void dwarf_out_of_memory(void) __attribute__((noreturn));
-
 void dwarf_names_free(dwarf_names_t *names);
 
 /* The name of the function DIE as an offset in the strings; 0: none. Sets names->late for the call

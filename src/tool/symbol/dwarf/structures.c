@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "symbol/dwarf/names.h"
+#include "base/message.h"
 
 typedef struct search {
   structure_member_t *members;
@@ -116,7 +116,7 @@ bool structures_find(const char *path, structure_member_t *members, size_t membe
   if (dwarf) {
     Dwarf_CU *cu = NULL;
     Dwarf_Die unit;
-    dwarf_new_oom_handler(dwarf, dwarf_out_of_memory);
+    dwarf_new_oom_handler(dwarf, message_out_of_memory);
     while (s.missing && dwarf_get_units(dwarf, cu, &cu, NULL, NULL, &unit, NULL) == 0)
       look_at_unit(&s, &unit);
     dwarf_end(dwarf);

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/message.h"
 #include "symbol/dwarf/call_sites.h"
-#include "symbol/dwarf/names.h"
 #include "symbol/dwarf/tail_calls.h"
 
 /* Call sites visited by one search. */
@@ -24,7 +24,7 @@ tail_calls_t *tail_calls_open(const char *path) {
   t->fd = open(path, O_RDONLY | O_CLOEXEC);
   t->dwarf = t->fd >= 0 ? dwarf_begin(t->fd, DWARF_C_READ) : NULL;
   if (t->dwarf) {
-    dwarf_new_oom_handler(t->dwarf, dwarf_out_of_memory);
+    dwarf_new_oom_handler(t->dwarf, message_out_of_memory);
     return t;
   }
   tail_calls_close(t);

@@ -151,14 +151,19 @@ static bool add_stub(Elf *elf, const got_slots_t *slots, uint64_t slot, uint64_t
   return strings_add(&facts->strings, text, &symbol.name) && facts_symbol(facts, &symbol);
 }
 
+static bool covers(uint64_t address, uint64_t size, const uint64_t *only) {
+  return !only || *only - address < size;
+}
+
 static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf_Shdr *header,
-                       const got_slots_t *slots, facts_t *facts) {
+                       const got_slots_t *slots, const uint64_t *only, facts_t *facts) {
   Elf_Data *data = elf_getdata(section, NULL);
   size_t step = header->sh_entsize == 8 && machine == EM_X86_64 ? 8 : 16; /* .plt.got: 8 */
   if (!data || !data->d_buf) return true;
   for (size_t at = 0; at + step <= data->d_size; at += step) {
     const uint8_t *code = (const uint8_t *)data->d_buf + at;
     uint64_t address = header->sh_addr + at;
+    if (!covers(address, step, only)) continue;
     uint64_t slot = machine == EM_X86_64 ? slot_of_x86_64(code, step, address)
                                          : slot_of_aarch64(code, step, address);
     if (slot && !add_stub(elf, slots, slot, address, step, facts)) return false;
@@ -166,23 +171,33 @@ static bool read_stubs(Elf *elf, GElf_Half machine, Elf_Scn *section, const GElf
   return true;
 }
 
-bool symtab_read_plt(Elf *elf, facts_t *facts) {
+/* Returns the next section after SECTION with stubs, one of which may cover ONLY; NULL: none. */
+static Elf_Scn *next_stubs(Elf *elf, size_t names, const uint64_t *only, Elf_Scn *section,
+                           GElf_Shdr *header) {
+  while ((section = elf_nextscn(elf, section))) {
+    if (!gelf_getshdr(section, header) || header->sh_type != SHT_PROGBITS ||
+        !covers(header->sh_addr, header->sh_size, only))
+      continue;
+    const char *name = elf_strptr(elf, names, header->sh_name);
+    if (name && !strncmp(name, ".plt", 4)) return section;
+  }
+  return NULL;
+}
+
+bool symtab_read_plt(Elf *elf, const uint64_t *only, facts_t *facts) {
   GElf_Ehdr file;
+  GElf_Shdr header;
   got_slots_t slots = {0};
   size_t names;
   if (!gelf_getehdr(elf, &file) || elf_getshdrstrndx(elf, &names) != 0 ||
       (file.e_machine != EM_X86_64 && file.e_machine != EM_AARCH64))
     return true;
+  Elf_Scn *section = next_stubs(elf, names, only, NULL, &header);
+  if (!section) return true;
   bool done = read_slots(elf, file.e_machine, &slots);
   if (done && slots.resolved) name_resolved(elf, &slots);
-  Elf_Scn *section = NULL;
-  GElf_Shdr header;
-  while (done && slots.count && (section = elf_nextscn(elf, section))) {
-    if (!gelf_getshdr(section, &header) || header.sh_type != SHT_PROGBITS) continue;
-    const char *name = elf_strptr(elf, names, header.sh_name);
-    if (name && !strncmp(name, ".plt", 4))
-      done = read_stubs(elf, file.e_machine, section, &header, &slots, facts);
-  }
+  for (; done && slots.count && section; section = next_stubs(elf, names, only, section, &header))
+    done = read_stubs(elf, file.e_machine, section, &header, &slots, only, facts);
   free(slots.items);
   return done;
 }

@@ -21,7 +21,8 @@ bool symtab_read(Elf *elf, uint64_t bias, bool yields, const uint64_t *only, fac
  * Adds nothing for a file with section headers. */
 bool symtab_read_dynamic(Elf *elf, uint64_t code_high, facts_t *facts);
 
-/* Adds `name@plt` for each stub of ELF (x86_64 and aarch64; nothing for other machines). */
-bool symtab_read_plt(Elf *elf, facts_t *facts);
+/* Adds `name@plt` for each stub of ELF (x86_64 and aarch64; nothing for other machines). ONLY, if
+ * not NULL: adds only the stub that covers that address. */
+bool symtab_read_plt(Elf *elf, const uint64_t *only, facts_t *facts);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/bits.h"
+#include "base/room.h"
 #include "symbol/macho/map.h"
 #include "symbol/macho/symtab.h"
 #include "symbol/elf/symtab.h"
@@ -42,7 +43,7 @@ static bool gather_symbols(const sources_t *sources, const uint64_t *only, facts
   bool have_image = sources->image.elf != NULL;
   if (have_image && (!symtab_read(sources->image.elf, 0, false, only, facts, found) ||
                      !symtab_read_dynamic(sources->image.elf, sources->code_high, facts) ||
-                     !symtab_read_plt(sources->image.elf, facts)))
+                     !symtab_read_plt(sources->image.elf, only, facts)))
     return false;
   if (sources->debug.elf &&
       !symtab_read(sources->debug.elf, sources->bias, have_image, only, facts, found))
@@ -120,6 +121,7 @@ static void *run_worker(void *context) {
 }
 
 static size_t choose_threads(size_t units) {
+  if (room_is_limited()) return 1; /* one unit after the other needs less */
   long processors = sysconf(_SC_NPROCESSORS_ONLN);
   size_t count = processors > 0 ? (size_t)processors : 1;
   if (count > THREADS_MAX) count = THREADS_MAX;
