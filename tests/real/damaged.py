@@ -173,11 +173,16 @@ def limits_of_memory(folder):
     own = dict(os.environ, XDG_CACHE_HOME=str(folder / "cache"))  # other tests change the shared one meanwhile
     try_sonde("record", "--malloc", "--sample", "-o", path, "--", "perl", "-e", 'my %h; $h{$_} = "x$_" for 1..3000')
     whole, refusals = try_sonde("report", "--json", path, env=own).stdout, 0
-    steps = (*range(60, 102, 3), 200, 500, 2000, 4000)
-    for megabytes in steps:
-        limits = (megabytes << 20, megabytes << 20)
+
+    def limit(megabytes, small_stack):
+        resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        if small_stack:
+            resource.setrlimit(resource.RLIMIT_STACK, (128 << 10, 128 << 10))
+
+    steps = (*((megabytes, False) for megabytes in (*range(60, 102, 3), 200, 500, 2000, 4000)), (200, True))
+    for megabytes, small_stack in steps:
         run = try_sonde("report", "--json", path, env=own,
-                        preexec_fn=lambda both=limits: resource.setrlimit(resource.RLIMIT_AS, both))
+                        preexec_fn=lambda at=(megabytes, small_stack): limit(*at))
         refusals += run.returncode != 0
         assert run.returncode in (0, 2, 127), (megabytes, run)  # 127: the loader's
         assert run.stderr if run.returncode else run.stdout == whole, (megabytes, run)

@@ -23,16 +23,20 @@ void room_need(uint64_t bytes) {
 #define STACK_BYTES (1u << 20)
 #define PAGE_BYTES  4096
 
-static __attribute__((noinline)) void grow_stack(void) {
-  volatile char stack[STACK_BYTES];
-  for (size_t at = STACK_BYTES; at >= PAGE_BYTES; at -= PAGE_BYTES)
+static __attribute__((noinline)) void grow_stack(size_t bytes) {
+  volatile char *stack = __builtin_alloca(bytes);
+  for (size_t at = bytes; at >= PAGE_BYTES; at -= PAGE_BYTES)
     stack[at - PAGE_BYTES] = 0;
-  (void)stack[0];
 }
 
 void room_need_stack(void) {
-  room_need(STACK_BYTES);
-  if (room_is_limited()) grow_stack();
+  struct rlimit limit;
+  size_t bytes = STACK_BYTES;
+  if (!room_is_limited()) return;
+  if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur / 2 < bytes)
+    bytes = (size_t)limit.rlim_cur / 2;
+  room_need(bytes);
+  grow_stack(bytes);
 }
 
 /* For what is allocated besides. */

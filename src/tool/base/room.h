@@ -14,8 +14,8 @@ bool room_is_limited(void);
 /* Where room is limited: ends the process with "out of memory" unless BYTES can be allocated. */
 void room_need(uint64_t bytes);
 
-/* The same for a megabyte of stack, which then exists: a stack that cannot grow ends the process
- * with SIGSEGV. */
+/* The same for a megabyte of stack, or half of what RLIMIT_STACK allows, which then exists: a stack
+ * that cannot grow ends the process with SIGSEGV. */
 void room_need_stack(void);
 
 /* The same for the bytes of the file FD, which is then mapped. */
