@@ -20,8 +20,8 @@ const char *message_verb(void);
  * to fix it. It ends without a full stop and without a newline. */
 int message_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints an error and ends the process with MESSAGE_FAILED: where memory runs out in a library that
- * cannot return, as libdw (dwarf_new_oom_handler), and where the answer would lack something. */
+/* Prints an error and ends the process with MESSAGE_FAILED. For a library that cannot return, as
+ * libdw (dwarf_new_oom_handler), and for an answer that would lack something. */
 void message_out_of_memory(void) __attribute__((noreturn));
 
 /* Prints a message that does not end the verb. */

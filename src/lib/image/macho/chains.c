@@ -163,16 +163,16 @@ static section_t page_bytes(const image_t *image, uint64_t address, uint64_t siz
 /* struct dyld_chained_starts_in_segment at AT: u32 size, u16 page_size, u16 pointer_format, u64
  * segment_offset, u32 max_valid_pointer, u16 page_count, u16 page_start[]. */
 static bool read_segment(chains_t *c, uint64_t at) {
-  uint64_t room = at + 22 < c->table.size ? (c->table.size - at - 22) / 2 : 0;
   uint32_t size = u32_at(c, at), page_size = u16_at(c, at + 4), pages = u16_at(c, at + 20);
   uint16_t number = u16_at(c, at + 6);
   uint64_t address = macho_header_address(c->list->image) + u64_at(c, at + 8);
   if (number >= ARRAY_COUNT(formats) || !formats[number].width)
     return true; /* a format without binds */
-  if (size < 22 || room > (size - 22) / 2) room = size < 22 ? 0 : (size - 22) / 2;
   for (uint32_t i = 0; i < pages && page_size && c->words_left; i++) {
     section_t page = page_bytes(c->list->image, address + (uint64_t)i * page_size, page_size);
-    if (page.data && !read_page(c, &formats[number], &page, at + 22, room, i)) return false;
+    if (page.data &&
+        !read_page(c, &formats[number], &page, at + 22, size < 22 ? 0 : (size - 22) / 2, i))
+      return false;
   }
   return true;
 }

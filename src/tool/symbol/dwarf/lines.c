@@ -114,21 +114,23 @@ static void read_line(line_reader_t *reading, Dwarf_Line *line, line_state_t *st
   state->open = true;
 }
 
-/* Returns the bytes of the line table of DIE: its unit_length (DWARF 5 section 6.2.4), or the
- * section's size where that is unknown. */
+/* Returns the bytes of the line table of DIE: its unit_length (DWARF 5 section 6.2.4). Returns the
+ * section's size for 64-bit DWARF, for another byte order, and for a table that is not there. */
 static uint64_t line_table_bytes(Dwarf *dwarf, Dwarf_Die *die) {
   Elf *elf = dwarf_getelf(dwarf);
   size_t names;
   GElf_Shdr header;
   Dwarf_Attribute attribute;
   Dwarf_Word at;
+  const char *ident = elf_getident(elf, NULL);
+  bool is_native = ident && ident[EI_DATA] == ELFDATA2LSB;
   if (elf_getshdrstrndx(elf, &names) != 0) return 0;
   for (Elf_Scn *s = elf_nextscn(elf, NULL); s; s = elf_nextscn(elf, s)) {
     const char *name = gelf_getshdr(s, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
     Elf_Data *data = name && !strcmp(name, ".debug_line") ? elf_rawdata(s, NULL) : NULL;
     if (!data) continue;
     uint32_t length = UINT32_MAX;
-    if (dwarf_formudata(dwarf_attr(die, DW_AT_stmt_list, &attribute), &at) == 0 &&
+    if (is_native && dwarf_formudata(dwarf_attr(die, DW_AT_stmt_list, &attribute), &at) == 0 &&
         at <= data->d_size && data->d_size - at >= sizeof length)
       memcpy(&length, (const uint8_t *)data->d_buf + at, sizeof length);
     return length < data->d_size ? length : data->d_size;
