@@ -179,7 +179,7 @@ def limits_of_memory(folder):
         if small_stack:
             resource.setrlimit(resource.RLIMIT_STACK, (128 << 10, 128 << 10))
 
-    steps = (*((megabytes, False) for megabytes in (*range(60, 102, 3), 70, 80, 100, 200, 500, 2000, 4000)), (200, True))
+    steps = (*((megabytes, False) for megabytes in (*range(30, 102, 3), 70, 80, 100, 200, 500, 2000, 4000)), (200, True))
     for megabytes, small_stack in steps:
         run = try_sonde("report", "--json", path, env=own,
                         preexec_fn=lambda at=(megabytes, small_stack): limit(*at))

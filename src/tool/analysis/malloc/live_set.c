@@ -12,23 +12,26 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-#define FIRST_PLACES  (1u << 16)
-#define SMALL_PLACES  (1u << 22)
-#define MOST_PLACES   (UINT64_C(1) << 33)
+#define FIRST_PLACES (1u << 16)
+#define SMALL_PLACES (1u << 22)
+#define MOST_PLACES  (UINT64_C(1) << 33)
+/* Most tables never need more than the first. */
+#define FIRST_SHARE   32
+#define LARGE_SHARE   4
 #define RESERVE_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
 
-/* How much address space the table may reserve. Under a limit (ulimit -v, -d) the rest of the
+/* How much address space the table may reserve: 1/SHARE of a limit (ulimit -v, -d). The rest of the
  * command needs most of it. */
-static uint64_t reserve_limit(void) {
+static uint64_t reserve_limit(unsigned share) {
   struct rlimit all, data;
   if (getrlimit(RLIMIT_AS, &all) != 0 || getrlimit(RLIMIT_DATA, &data) != 0) return UINT64_MAX;
-  return (all.rlim_cur < data.rlim_cur ? all.rlim_cur : data.rlim_cur) / 4;
+  return (all.rlim_cur < data.rlim_cur ? all.rlim_cur : data.rlim_cur) / share;
 }
 
 /* Reserves address space for LEAST to LARGEST places, as many as possible. Large pages, because
  * places are accessed at random. */
-static bool reserve(live_set_t *live, uint64_t least, uint64_t largest) {
-  uint64_t limit = reserve_limit();
+static bool reserve(live_set_t *live, uint64_t least, uint64_t largest, unsigned share) {
+  uint64_t limit = reserve_limit(share);
   for (uint64_t most = largest; most >= least; most /= 2) {
     size_t bytes = (size_t)most * sizeof(live_block_t);
     if (bytes > limit && most > FIRST_PLACES) continue;
@@ -46,7 +49,7 @@ static bool reserve(live_set_t *live, uint64_t least, uint64_t largest) {
 
 bool live_set_init(live_set_t *live) {
   *live = (live_set_t){.mask = FIRST_PLACES - 1};
-  return reserve(live, FIRST_PLACES, SMALL_PLACES);
+  return reserve(live, FIRST_PLACES, SMALL_PLACES, FIRST_SHARE);
 }
 
 void live_set_free(live_set_t *live) {
@@ -64,7 +67,7 @@ static void insert(const live_set_t *live, const live_block_t *block) {
 /* Moves all blocks to a table with twice the places and much address space. */
 static bool move_to_large(live_set_t *live) {
   live_set_t small = *live;
-  if (!reserve(live, 2 * (uint64_t)small.most, MOST_PLACES)) return false;
+  if (!reserve(live, 2 * (uint64_t)small.most, MOST_PLACES, LARGE_SHARE)) return false;
   live->mask = 2 * small.mask + 1;
   for (size_t i = 0; i <= small.mask; i++)
     if (small.places[i].address) insert(live, &small.places[i]);
