@@ -16,7 +16,7 @@ BURN = r"""
 int main(void) {
   struct pollfd input = {.fd = 0, .events = POLLIN};
   if (write(1, "ready\n", 6) != 6) return 1;
-  for (volatile unsigned long n = 0; !poll(&input, 1, 0);)
+  for (volatile unsigned long n = 0; poll(&input, 1, 0) < 1;)
     for (int i = 0; i < 1000000; i++) n += i;
   return 0;
 }

@@ -22,7 +22,7 @@ FORKS = r"""
 #include <unistd.h>
 static void wait_for_input(void) {
   struct pollfd input = {.fd = 0, .events = POLLIN};
-  (void)poll(&input, 1, -1);
+  while (poll(&input, 1, -1) < 0) {} /* a sample may interrupt it */
 }
 int main(int argc, char **argv) {
   for (int i = 0; i < 4; i++) {
@@ -55,7 +55,7 @@ int main(void) {
   memcpy(code, count_down, sizeof count_down);
   if (mprotect(code, 4096, PROT_READ | PROT_EXEC)) return 1;
   __builtin___clear_cache(code, code + sizeof count_down);
-  while (!poll(&input, 1, 0)) ((void (*)(unsigned long))code)(100000000);
+  while (poll(&input, 1, 0) < 1) ((void (*)(unsigned long))code)(100000000);
   return 0;
 }
 """

@@ -140,7 +140,11 @@ def refused():
 
 
 def _printed(text):
-    return [line[74:].strip().split("(")[0] for line in text.splitlines()[1:]]
+    """The functions of a table, which is sorted by their whole durations."""
+    lines = text.splitlines()[1:]
+    totals = [int(line.split()[0]) for line in lines]
+    assert totals == sorted(totals, reverse=True), text
+    return [line[74:].strip().split("(")[0] for line in lines]
 
 
 def own_trace():
@@ -160,7 +164,9 @@ def own_trace():
                                       check=False, timeout=150)
                 assert done.returncode == 0, (pattern, least, depth, done)
                 whole, long_ones, outermost = done.stdout.split("--\n")
-                assert _printed(outermost) == ["outer"] and _printed(long_ones)[:2] == ["outer", "long_call"]
+                assert _printed(outermost) == ["outer"], outermost
+                # A quick call is a long one if the system interrupts it.
+                assert _printed(long_ones)[0] == "outer" and "long_call" in _printed(long_ones), long_ones
                 if depth:
                     assert set(_printed(whole)) <= {"outer", "long_call", "quick"}, whole
                 elif not least:

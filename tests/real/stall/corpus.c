@@ -262,7 +262,8 @@ CULPRIT void receives(int fd) {
 }
 CULPRIT void polls_client(int fd) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
-  if (poll(&p, 1, -1) != 1) abort();
+  while (poll(&p, 1, -1) != 1) /* a sample may interrupt it */
+    if (errno != EINTR) abort();
 }
 static void blocked_on(uint64_t us, void (*culprit)(int), int domain) {
   int fds[2];
