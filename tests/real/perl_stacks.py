@@ -4,9 +4,10 @@
 time (caller): function, file and line of every frame. And of a program that runs, whose chain of calls is known."""
 import json
 
-from helpers import SEED, compile_c, kill, run_cases, skip, sonde, source_file, start_ready, until
+from helpers import SCALE, SEED, SOAK, compile_c, kill, run_cases, skip, sonde, source_file, start_ready, until
 from shared import told
 from shared.perl_frames import compare, compare_rounds, is_known, start
+from shared.steps import stops
 
 PERL = "/usr/bin/perl"
 
@@ -51,23 +52,47 @@ LINES = {"main::leaf": [4, 5, 6], "main::inner": [9], "main::recursive": [11, 12
          "main::__ANON__": [25, 30], "main program": range(23, 31)}
 
 
+def _check_busy(program):
+    """What a stack of busy.pl shows is a chain of calls that is possible. Returns its length; None: it is said to be missing."""
+    thread = json.loads(sonde("stacks", "--json", program.pid))["threads"][0]
+    chain = told.frames_of(thread, "perl")
+    if "perl_missing" in thread:
+        return None
+    for (inner, _, line), outer in zip(chain, [*[name for name, _, _ in chain[1:]], None]):
+        assert outer in CALLERS[inner], chain
+        assert line in LINES.get(inner, [line]), chain
+    return len(chain)
+
+
+def _start_busy():
+    return start_ready([PERL, source_file("real", "perl", "busy.pl")], asleep=False)
+
+
 def running():
-    """A thread that is stopped anywhere: what it shows is a chain of calls that is possible, or is said to be missing."""
-    program = start_ready([PERL, source_file("real", "perl", "busy.pl")], asleep=False)
-    frames = missing = 0
-    for _ in range(40):
-        thread = json.loads(sonde("stacks", "--json", program.pid))["threads"][0]
-        chain = told.frames_of(thread, "perl")
-        if "perl_missing" in thread:
-            missing += 1
-            continue
-        for (inner, _, line), outer in zip(chain, [*[name for name, _, _ in chain[1:]], None]):
-            assert outer in CALLERS[inner], chain
-            assert line in LINES.get(inner, [line]), chain
-        frames += len(chain)
+    program = _start_busy()
+    lengths = [_check_busy(program) for _ in range(40)]
     kill(program)
+    missing, frames = lengths.count(None), sum(n or 0 for n in lengths)
     assert missing < 20 and frames, (missing, frames)
     return f"{frames} frames, {missing} of 40 stacks said to be incomplete"
+
+
+def every_instruction_of_a_call():
+    """Perl changes several fields when a function or an eval begins or ends."""
+    program = _start_busy()
+    lengths = []
+    functions = ["Perl_pp_entersub", "Perl_pp_leavesub", "Perl_pp_nextstate"]
+    if SOAK:
+        functions += ["Perl_pp_entertry", "Perl_pp_leavetry", "Perl_die_unwind", "Perl_pp_unstack", "Perl_pp_sort"]
+    for place in stops(program.pid, functions, 50000 * SCALE, SCALE):
+        try:
+            lengths.append(_check_busy(program))
+        except AssertionError as wrong:
+            raise AssertionError(place) from wrong
+    kill(program)
+    missing = lengths.count(None)
+    assert len(lengths) > 250 and missing < len(lengths) / 3, (len(lengths), missing)
+    return f"{len(lengths)} instructions, {missing} stacks said to be incomplete"
 
 
 HOST = r"""
@@ -105,4 +130,4 @@ def library():
 
 if not is_known(PERL):
     skip("the system's Perl is not 5.36 with threads")
-run_cases([process, threads, core, text, running, library])
+run_cases([process, threads, core, text, running, every_instruction_of_a_call, library])

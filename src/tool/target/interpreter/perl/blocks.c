@@ -151,12 +151,22 @@ static bool is_of_text(uint32_t type) {
   return type == PERL_OP_ENTEREVAL || type == PERL_OP_REQUIRE || type == PERL_OP_DOFILE;
 }
 
-/* Whether TOP, a function, was called by no code of itself, and only once. */
-static bool is_called_once(perl_pages_t *p, const perl_block_t *top) {
+/* Sets *DEPTH to the number of calls of FUNCTION that have begun. */
+static bool read_depth(perl_pages_t *p, uint64_t function, uint32_t *depth) {
   uint64_t body;
-  uint32_t depth;
-  return top->next && perl_word(p, top->code, &body) &&
-         perl_read(p, body + PERL_CODE_DEPTH, &depth, sizeof depth) && depth <= 1;
+  return perl_word(p, function, &body) &&
+         perl_read(p, body + PERL_CODE_DEPTH, depth, sizeof *depth);
+}
+
+/* The number of blocks of FUNCTION. */
+static size_t count_blocks(const perl_blocks_t *blocks, uint64_t function) {
+  size_t count = 0;
+  for (size_t i = 0; i < blocks->items.count; i++) {
+    const perl_block_t *b = &blocks->items.items[i];
+    count += b->type == PERL_BLOCK_FUNCTION && b->code == function &&
+             !(b->flags & PERL_FUNCTION_IS_FAKE);
+  }
+  return count;
 }
 
 /* Whether the function TOP has not begun: its first operation is a statement, which is next. */
@@ -166,6 +176,33 @@ static bool is_at_start(perl_pages_t *p, const perl_block_t *top, uint32_t type,
   return (type == PERL_OP_NEXTSTATE || type == PERL_OP_DBSTATE) && perl_word(p, top->code, &body) &&
          perl_word(p, body + PERL_CODE_START, &start) && start == out->operation &&
          start != out->statement;
+}
+
+/* TOP is a function whose caller's statement is the current one, and the operation OP calls a
+ * function: TOP itself, or one that TOP calls. A block that is being pushed is not yet counted by
+ * its function. Its fields are those of an earlier block until Perl sets them. */
+static perl_blocks_status_t check_call(perl_pages_t *p, perl_block_t *top, const uint8_t *op,
+                                       perl_blocks_t *out) {
+  uint32_t depth;
+  uint64_t next = load64(op + PERL_OP_NEXT);
+  if (!read_depth(p, top->code, &depth)) return PERL_BLOCKS_BETWEEN;
+  bool is_pushed = count_blocks(out, top->code) > depth;
+  if (!is_pushed && top->next != next) return PERL_BLOCKS_READ;
+  if (!next || (!is_pushed && depth > 1)) return PERL_BLOCKS_BETWEEN;
+  top->next = next;
+  out->omitted = 1;
+  return PERL_BLOCKS_READ;
+}
+
+/* TOP is a function whose first operation is next. */
+static perl_blocks_status_t check_start(perl_pages_t *p, const perl_block_t *top,
+                                        perl_blocks_t *out) {
+  uint32_t depth;
+  if (top->statement != out->statement || !top->next || !read_depth(p, top->code, &depth) ||
+      depth > 1)
+    return PERL_BLOCKS_BETWEEN;
+  out->omitted = 1;
+  return PERL_BLOCKS_READ;
 }
 
 /* Compares the innermost block with the current statement. Operations that push a function set the
@@ -178,7 +215,7 @@ static perl_blocks_status_t check_top(perl_pages_t *p, perl_blocks_t *out) {
     return PERL_BLOCKS_BETWEEN;
   uint32_t type = load32(op + PERL_OP_TYPE) & PERL_OP_TYPES;
   if (type >= PERL_OP_LAST && type <= PERL_OP_EXIT) return PERL_BLOCKS_BETWEEN;
-  const perl_block_t *top = out->items.count ? out->items.items : NULL;
+  perl_block_t *top = out->items.count ? out->items.items : NULL;
   if (!top) return PERL_BLOCKS_READ;
   bool is_same = top->statement == out->statement,
        is_new = is_same && top->next == load64(op + PERL_OP_NEXT);
@@ -186,12 +223,9 @@ static perl_blocks_status_t check_top(perl_pages_t *p, perl_blocks_t *out) {
     return (is_new && is_of_text(type)) || (is_same && type == PERL_OP_LEAVEEVAL)
                ? PERL_BLOCKS_BETWEEN
                : PERL_BLOCKS_READ;
-  if (top->type != PERL_BLOCK_FUNCTION ||
-      !((is_new && type == PERL_OP_ENTERSUB) || is_at_start(p, top, type, out)))
-    return PERL_BLOCKS_READ;
-  if (!is_same || !is_called_once(p, top)) return PERL_BLOCKS_BETWEEN;
-  out->omitted = 1;
-  return PERL_BLOCKS_READ;
+  if (top->type != PERL_BLOCK_FUNCTION) return PERL_BLOCKS_READ;
+  if (is_same && type == PERL_OP_ENTERSUB) return check_call(p, top, op, out);
+  return is_at_start(p, top, type, out) ? check_start(p, top, out) : PERL_BLOCKS_READ;
 }
 
 /* ---- all ------------------------------------------------------------------------------------ */
