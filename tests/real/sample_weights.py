@@ -67,6 +67,15 @@ def signals_held_back():
     assert ticks > 100 and sum(missed) < 0.3 * ticks, missed
 
 
+def signals_held_back_for_moments():
+    """The samples come from outside and from the thread by turns, and no time is counted twice."""
+    for _ in range(SCALE):
+        path, *_, whole = _record(250, (1, 3, "moments"))
+        ticks = report(path)["sample"]["samples"]
+        print(f"{ticks} ticks of {250 * whole:.1f}")
+        assert 0.95 * 250 * whole - 6 < ticks < 250 * whole + 6, (ticks, whole)
+
+
 def faster_than_the_kernel_looks():
     _check(1000, 2, SCALE * 0.5)
 

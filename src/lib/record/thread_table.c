@@ -59,12 +59,36 @@ shm_thread_t *thread_table_claim(shm_threads_t *table, uint32_t tid) {
 }
 
 void thread_table_free(shm_thread_t *entry) {
-  entry->outside = entry->ticks_outside = entry->no_timer = 0;
+  entry->outside = entry->ticks_outside = 0;
+  entry->no_timer = entry->in_tick = 0;
   entry->position_ns = entry->sampled_ns = 0;
   entry->before_ns = entry->off_ns = entry->lost_ns = 0;
   store_relaxed(&entry->end_ns, 0);
   store_release(&entry->tid, 0u);
 }
+
+/* Each side announces itself before it looks for the other one. If both do at once, both give way:
+ * the tick is only counted, and the recorder tries again later. */
+bool thread_table_begin_tick(shm_thread_t *entry) {
+  store_relaxed(&entry->in_tick, (uint16_t)1);
+  full_fence();
+  if (!load_acquire(&entry->outside)) return true;
+  thread_table_end_tick(entry);
+  add_relaxed(&entry->ticks_outside, 1u);
+  return false;
+}
+
+void thread_table_end_tick(shm_thread_t *entry) { store_release(&entry->in_tick, (uint16_t)0); }
+
+bool thread_table_take(shm_thread_t *entry) {
+  store_relaxed(&entry->outside, 1u);
+  full_fence();
+  if (!load_acquire(&entry->in_tick)) return true;
+  thread_table_give_back(entry);
+  return false;
+}
+
+void thread_table_give_back(shm_thread_t *entry) { store_release(&entry->outside, 0u); }
 
 void thread_table_account(shm_thread_t *entry, uint64_t now_ns, uint64_t *sum) {
   uint64_t from = load_relaxed(&entry->position_ns);

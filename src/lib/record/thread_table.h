@@ -13,7 +13,7 @@
  *
  * Who writes: while `outside` is 0, the thread itself at its ticks, and whoever creates its timer;
  * while it is 1, the recorder, which then samples the thread from outside. Only the recorder
- * changes `outside`.
+ * changes `outside`, and not while the thread is in a tick.
  */
 #ifndef SONDE_RECORD_THREAD_TABLE_H
 #define SONDE_RECORD_THREAD_TABLE_H
@@ -30,7 +30,8 @@ typedef struct shm_thread {
   uint32_t tid;           /* 0: free */
   uint32_t outside;       /* 1: the recorder samples it */
   uint32_t ticks_outside; /* ticks that it got meanwhile */
-  uint32_t no_timer;      /* 1: the kernel gave it no timer */
+  uint16_t no_timer;      /* 1: the kernel gave it no timer */
+  uint16_t in_tick;       /* 1: it writes a sample */
   uint64_t position_ns;
   uint64_t sampled_ns; /* covered by its samples */
   uint64_t before_ns;  /* before its timer was created */
@@ -65,6 +66,18 @@ shm_thread_t *thread_table_claim(shm_threads_t *table, uint32_t tid);
 
 /* Empties ENTRY, whose thread has ended. The recorder only. */
 void thread_table_free(shm_thread_t *entry);
+
+/* The thread itself, in the handler of its tick. False if the recorder samples it: the tick is only
+ * counted. Else thread_table_end_tick must follow, after the sample is written and accounted for.
+ */
+bool thread_table_begin_tick(shm_thread_t *entry);
+void thread_table_end_tick(shm_thread_t *entry);
+
+/* The recorder samples the thread from outside from now on. False if the thread is in a tick. */
+bool thread_table_take(shm_thread_t *entry);
+
+/* The thread is sampled by its own ticks again. The recorder only. */
+void thread_table_give_back(shm_thread_t *entry);
 
 /* Moves the position to NOW_NS and adds the time in between to *SUM, a field of ENTRY. */
 void thread_table_account(shm_thread_t *entry, uint64_t now_ns, uint64_t *sum);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * So many threads use so many seconds of CPU time each, half in `first` and then half in `second`,
- * which takes no signal while it works if the third word is "hold". One thread runs after the other
- * if it is "turn". Prints the CPU seconds of the two, and of the program.
+ * which takes no signal while it works if the third word is "hold", and takes signals only now and
+ * then if it is "moments". One thread runs after the other if it is "turn". Prints the CPU seconds
+ * of the two, and of the program.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -19,8 +20,10 @@ typedef struct used {
   double first, second;
 } used_t;
 
+#define MOMENT 0.02
+
 static double half; /* of the seconds */
-static bool holds;
+static double held; /* so many of them at a time */
 
 static double cpu(clockid_t clock) {
   struct timespec t;
@@ -28,21 +31,24 @@ static double cpu(clockid_t clock) {
   return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void burn(void) {
-  double end = cpu(CLOCK_THREAD_CPUTIME_ID) + half;
+static void burn(double seconds) {
+  double end = cpu(CLOCK_THREAD_CPUTIME_ID) + seconds;
   while (cpu(CLOCK_THREAD_CPUTIME_ID) < end)
     for (volatile int i = 0; i < 20000; i++) {
     }
 }
 
-void first(void) { burn(); }
+void first(void) { burn(half); }
 
 void second(void) {
+  double end = cpu(CLOCK_THREAD_CPUTIME_ID) + half;
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, holds ? &all : NULL, &before);
-  burn();
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  do {
+    pthread_sigmask(SIG_SETMASK, held > 0 ? &all : NULL, &before);
+    burn(held > 0 ? held : half);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+  } while (cpu(CLOCK_THREAD_CPUTIME_ID) < end);
 }
 
 static void *work(void *context) {
@@ -60,7 +66,7 @@ int main(int count, char **words) {
   half = atof(words[2]) / 2;
   const char *how = count > 3 ? words[3] : "";
   bool turns = !strcmp(how, "turn");
-  holds = !strcmp(how, "hold");
+  held = !strcmp(how, "hold") ? half : !strcmp(how, "moments") ? MOMENT : 0;
   pthread_t others[THREADS_MAX];
   used_t used[THREADS_MAX], all = {0};
   for (int i = 1; i < threads; i++) {

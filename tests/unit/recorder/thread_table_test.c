@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * record/thread_table.h: entries are found again, and only their groups are allocated.
+ * record/thread_table.h: entries are found again, and only their groups are allocated. Either the
+ * thread samples its time or the recorder does.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,9 +76,55 @@ static void every_entry_can_be_used(void **state) {
   munmap(table, sizeof *table);
 }
 
+#define TAKEN 5000u
+
+/* The thread's clock is the number of its ticks. A sample stands for the time since the last one.
+ */
+typedef struct handover {
+  shm_thread_t entry;
+  uint64_t clock_ns, sampled_ns;
+  bool ends;
+} handover_t;
+
+static void take_sample(handover_t *h) {
+  uint64_t now_ns = load_relaxed(&h->clock_ns), from_ns = load_relaxed(&h->entry.position_ns);
+  sched_yield();
+  add_relaxed(&h->sampled_ns, now_ns - from_ns);
+  thread_table_account(&h->entry, now_ns, &h->entry.sampled_ns);
+}
+
+static void *tick(void *context) {
+  handover_t *h = context;
+  for (; !load_acquire(&h->ends); sched_yield()) {
+    add_relaxed(&h->clock_ns, 1u);
+    if (!thread_table_begin_tick(&h->entry)) continue;
+    take_sample(h);
+    thread_table_end_tick(&h->entry);
+  }
+  return NULL;
+}
+
+static void each_time_is_sampled_once(void **state) {
+  (void)state;
+  handover_t h = {0};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, tick, &h), 0);
+  for (uint32_t taken = 0; taken < TAKEN; sched_yield()) {
+    if (!thread_table_take(&h.entry)) continue;
+    take_sample(&h);
+    thread_table_give_back(&h.entry);
+    taken++;
+  }
+  store_release(&h.ends, true);
+  pthread_join(thread, NULL);
+  take_sample(&h);
+  assert_int_equal(h.sampled_ns, h.clock_ns);
+  assert_int_equal(h.entry.sampled_ns, h.clock_ns);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(a_claimed_entry_is_found),
-                                     cmocka_unit_test(a_search_allocates_nothing),
-                                     cmocka_unit_test(every_entry_can_be_used)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_claimed_entry_is_found), cmocka_unit_test(a_search_allocates_nothing),
+      cmocka_unit_test(every_entry_can_be_used), cmocka_unit_test(each_time_is_sampled_once)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

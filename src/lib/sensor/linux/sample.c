@@ -54,8 +54,7 @@ static void record_tick(const void *ucontext, uint32_t missed) {
   if (!s) return;
   int64_t began_ns = os_thread_cpu_ns(s->writer->tid);
   shm_thread_t *thread = thread_table_find(&s->writer->control->threads, (uint32_t)s->writer->tid);
-  if (thread && load_acquire(&thread->outside)) {
-    add_relaxed(&thread->ticks_outside, 1u); /* the recorder covers the time of this tick */
+  if (thread && !thread_table_begin_tick(thread)) {
     writer_leave(s);
     return;
   }
@@ -67,7 +66,10 @@ static void record_tick(const void *ucontext, uint32_t missed) {
   }
   bool written = event_put_sample(s, time, intervals_missed(missed), stack);
   if (!written) writer_lost_event(s->writer->control);
-  if (thread) account(thread, s->writer->tid, written ? &thread->sampled_ns : &thread->lost_ns);
+  if (thread) {
+    account(thread, s->writer->tid, written ? &thread->sampled_ns : &thread->lost_ns);
+    thread_table_end_tick(thread);
+  }
   int64_t used_ns = os_thread_cpu_ns(s->writer->tid) - began_ns;
   add_relaxed(&s->writer->control->sampler_ns, DELIVERY_NS + (uint64_t)(used_ns > 0 ? used_ns : 0));
   writer_leave(s);
@@ -94,7 +96,7 @@ static void account_start(pid_t tid, bool has_no_timer) {
     return; /* it ended before its creator came here */
   shm_thread_t *thread = thread_table_claim(&control->threads, (uint32_t)tid);
   if (!thread) return;
-  store_relaxed(&thread->no_timer, (uint32_t)has_no_timer);
+  store_relaxed(&thread->no_timer, (uint16_t)has_no_timer);
   if (load_acquire(&thread->outside)) return;
   account(thread, tid, sampler.resumed ? &thread->off_ns : &thread->before_ns);
 }

@@ -202,23 +202,43 @@ static bool find_cause(const cpu_time_monitor_t *m, timed_thread_t *t, uint64_t 
   return !is_new && (!state.is_caught || late_ns >= 3 * pause_of(m) + UNKNOWN_NS);
 }
 
+/* CPU time since the last sample, or 0 if the next one is not late. */
+static uint64_t late_ns_of(const cpu_time_monitor_t *m, const timed_thread_t *t) {
+  uint64_t position_ns = load_relaxed(&t->entry->position_ns);
+  uint64_t late_ns = t->run_ns > position_ns ? t->run_ns - position_ns : 0;
+  return late_ns < pause_of(m) + LATE_NS ? 0 : late_ns;
+}
+
+static void stop_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
+  if (t->outside.on && m->from_outside) m->sampled--;
+  outside_stop(&t->outside);
+  if (!m->from_outside) thread_table_give_back(t->entry);
+}
+
+/* The first sample counts for LATE_NS too, unless that is long: then it has no sample, for CAUSE.
+ */
+static bool start_outside(cpu_time_monitor_t *m, timed_thread_t *t, uint64_t late_ns,
+                          no_sample_cause_t cause) {
+  bool merges = late_ns <= MERGE_MAX_NS;
+  t->is_refused = !outside_start(&t->outside, m->writer, t->tid, t->name, m->recording->control,
+                                 t->run_ns, merges ? late_ns : 0);
+  if (!t->is_refused && !merges) account(t, t->run_ns, cause);
+  return !t->is_refused;
+}
+
+/* The time since the last sample is read once the thread cannot take one itself any longer. While
+ * it takes one, its signals are blocked by sonde's own handler. */
 static void take_over(cpu_time_monitor_t *m, timed_thread_t *t) {
-  uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
-  if (t->run_ns < t->entry->position_ns || late_ns < pause_of(m) + LATE_NS) return;
-  if (!find_cause(m, t, late_ns)) return;
+  uint64_t late_ns = late_ns_of(m, t);
+  if (!late_ns || !find_cause(m, t, late_ns)) return;
   if (t->is_kernel || t->is_refused) {
     account(t, t->run_ns, t->cause);
     return;
   }
-  bool merges = late_ns <= MERGE_MAX_NS;
-  if (!outside_start(&t->outside, m->writer, t->tid, t->name, m->recording->control, t->run_ns,
-                     merges ? late_ns : 0)) {
-    t->is_refused = true;
-    return;
-  }
   t->ticks_seen = load_relaxed(&t->entry->ticks_outside);
-  store_release(&t->entry->outside, 1u);
-  if (!merges) account(t, t->run_ns, t->cause);
+  if (!thread_table_take(t->entry)) return;
+  late_ns = late_ns_of(m, t);
+  if (!late_ns || !start_outside(m, t, late_ns, t->cause)) thread_table_give_back(t->entry);
 }
 
 static void read_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
@@ -235,8 +255,7 @@ static void hand_back(cpu_time_monitor_t *m, timed_thread_t *t) {
   if (ticks == t->ticks_seen) return;
   t->ticks_seen = ticks;
   if (!signal_state_read(m->pid, t->tid, &state) || state.is_blocked) return;
-  outside_stop(&t->outside);
-  store_release(&t->entry->outside, 0u);
+  stop_outside(m, t);
 }
 
 static size_t place_of(const cpu_time_monitor_t *m, pid_t tid) {
@@ -244,11 +263,6 @@ static size_t place_of(const cpu_time_monitor_t *m, pid_t tid) {
 }
 
 /* ---- without the agent -------------------------------------------------------------------- */
-
-static void stop_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
-  if (t->outside.on) m->sampled--;
-  outside_stop(&t->outside);
-}
 
 /* The kernel copies the native stack, and no Python frames. A thread under a debugger cannot be
  * stopped. */
@@ -261,18 +275,13 @@ static bool stops_for_python(cpu_time_monitor_t *m, const timed_thread_t *t, uin
 }
 
 /* False if the thread has to be stopped for its samples. */
-static bool start_outside(cpu_time_monitor_t *m, timed_thread_t *t) {
+static bool start_without_agent(cpu_time_monitor_t *m, timed_thread_t *t) {
   uint64_t late_ns = t->run_ns - load_relaxed(&t->entry->position_ns);
-  bool merges = late_ns <= MERGE_MAX_NS;
-  if (t->is_refused || m->sampled == OUTSIDE_MAX || stops_for_python(m, t, late_ns)) return false;
-  if (!outside_start(&t->outside, m->writer, t->tid, t->name, m->recording->control, t->run_ns,
-                     merges ? late_ns : 0)) {
-    t->is_refused = true;
+  if (t->is_refused || m->sampled == OUTSIDE_MAX || stops_for_python(m, t, late_ns) ||
+      !start_outside(m, t, late_ns, NO_SAMPLE_BEFORE))
     return false;
-  }
   m->sampled++;
   t->idle_polls = 0;
-  if (!merges) account(t, t->run_ns, NO_SAMPLE_BEFORE);
   return true;
 }
 
@@ -293,7 +302,7 @@ static void update_from_outside(cpu_time_monitor_t *m, timed_thread_t *t, bool r
     if (t->idle_polls == OUTSIDE_IDLE_POLLS ||
         t->outside.interval_ns != m->recording->control->sample_interval_ns)
       stop_outside(m, t);
-  } else if (!start_outside(m, t)) {
+  } else if (!start_without_agent(m, t)) {
     t->is_stopped = true;
   }
 }
@@ -368,7 +377,7 @@ static void update_thread(cpu_time_monitor_t *m, timed_thread_t *t) {
   if (has_no_agent(m))
     account(t, t->run_ns, NO_SAMPLE_NO_AGENT);
   else if (t->outside.on && !is_sampling(m))
-    outside_stop(&t->outside);
+    stop_outside(m, t);
   else if (t->outside.on) {
     read_outside(m, t);
     hand_back(m, t);
@@ -432,27 +441,16 @@ static void found_in_proc(cpu_time_monitor_t *m, pid_t tid) {
   thread_file_name(m->pid, tid, t->name);
 }
 
-/* The folder stays open: to find it costs more than to read it. */
-static bool open_folder(cpu_time_monitor_t *m) {
-  char path[48];
-  if (m->folder) {
-    rewinddir(m->folder);
-    return true;
-  }
-  snprintf(path, sizeof path, "/proc/%d/task", (int)m->pid);
-  m->folder = opendir(path);
-  return m->folder != NULL;
-}
-
 static void list_threads(cpu_time_monitor_t *m) {
-  struct dirent *entry;
   for (size_t i = 0; i < m->count; i++)
     m->threads[i].here = false;
-  if (!open_folder(m)) return;
-  while ((entry = readdir(m->folder))) {
-    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0) found_in_proc(m, tid);
-  }
+  /* The folder stays open: to find it costs more than to read it. */
+  if (m->folder)
+    rewinddir(m->folder);
+  else
+    m->folder = thread_file_folder(m->pid);
+  for (pid_t tid; (tid = thread_file_next(m->folder));)
+    found_in_proc(m, tid);
 }
 
 static void remove_ended(cpu_time_monitor_t *m) {
@@ -580,7 +578,7 @@ void cpu_time_monitor_begin(cpu_time_monitor_t *m) {
   poll_threads(m);
   (void)thread_stacks_target(&m->stacks); /* it may end soon, and its images can then not be read */
   for (size_t i = 0; i < m->count; i++)
-    if (m->threads[i].entry && is_sampling(m)) (void)start_outside(m, &m->threads[i]);
+    if (m->threads[i].entry && is_sampling(m)) (void)start_without_agent(m, &m->threads[i]);
 }
 
 void cpu_time_monitor_run(cpu_time_monitor_t *m) {

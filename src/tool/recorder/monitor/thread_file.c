@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -28,6 +29,20 @@ int thread_file_open(pid_t pid, pid_t tid, const char *name) {
   int fd = add_relaxed(&open_count, 1) < open_limit() ? open_file(pid, tid, name) : -1;
   if (fd < 0) add_relaxed(&open_count, (size_t)-1);
   return fd;
+}
+
+DIR *thread_file_folder(pid_t pid) {
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+  return opendir(path);
+}
+
+pid_t thread_file_next(DIR *folder) {
+  struct dirent *entry;
+  pid_t tid = 0;
+  while (tid <= 0 && folder && (entry = readdir(folder)))
+    tid = (pid_t)strtol(entry->d_name, NULL, 10);
+  return tid;
 }
 
 void thread_file_close(int fd) {

@@ -6,12 +6,19 @@
 #ifndef SONDE_RECORDER_MONITOR_THREAD_FILE_H
 #define SONDE_RECORDER_MONITOR_THREAD_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
 /* Bytes with the terminating 0. */
 #define THREAD_NAME_MAX 16
+
+/* The folder of the threads of PID. NULL if it cannot be opened. */
+DIR *thread_file_folder(pid_t pid);
+
+/* The next thread in FOLDER; 0 if there is none or FOLDER is NULL. */
+pid_t thread_file_next(DIR *folder);
 
 /* Opens file NAME; close it with thread_file_close. -1 if it cannot be opened or too many are open.
  */

@@ -273,20 +273,15 @@ static void update_idle(wall_monitor_t *m, uint64_t passed_ns) {
 }
 
 static void update_threads(wall_monitor_t *m, uint64_t passed_ns) {
-  char path[48];
   if (is_idle(m)) {
     update_idle(m, passed_ns);
     return;
   }
-  snprintf(path, sizeof path, "/proc/%d/task", (int)m->stacks.pid);
-  DIR *folder = opendir(path);
-  struct dirent *entry;
+  DIR *folder = thread_file_folder(m->stacks.pid);
   for (size_t i = 0; i < m->count; i++)
     m->threads[i].here = m->threads[i].wanted = false;
-  while (folder && (entry = readdir(folder))) {
-    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0) read_thread(m, tid, passed_ns);
-  }
+  for (pid_t tid; (tid = thread_file_next(folder));)
+    read_thread(m, tid, passed_ns);
   if (folder) closedir(folder);
 }
 

@@ -119,17 +119,12 @@ static void remove_ended(usage_files_t *f) {
 }
 
 static void read_threads(usage_files_t *f) {
-  char path[48];
-  snprintf(path, sizeof path, "/proc/%d/task", (int)f->pid);
-  DIR *folder = opendir(path);
-  struct dirent *entry;
+  DIR *folder = thread_file_folder(f->pid);
   size_t known = f->count;
   for (size_t i = 0; i < known; i++)
     f->threads[i].here = false;
-  while (folder && (entry = readdir(folder))) {
-    pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-    if (tid > 0) read_thread(f, tid, known);
-  }
+  for (pid_t tid; (tid = thread_file_next(folder));)
+    read_thread(f, tid, known);
   if (folder) closedir(folder);
   remove_ended(f);
 }
