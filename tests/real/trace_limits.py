@@ -140,11 +140,16 @@ def refused():
 
 
 def _printed(text):
-    """The functions of a table, which is sorted by their whole durations."""
-    lines = text.splitlines()[1:]
-    totals = [int(line.split()[0]) for line in lines]
-    assert totals == sorted(totals, reverse=True), text
-    return [line[74:].strip().split("(")[0] for line in lines]
+    """The functions of a tree of calls. Those that one function calls are sorted by their whole durations."""
+    names, last = [], {}
+    for line in text.splitlines()[1:]:
+        total, name = int(line.split()[0]), line[74:].rstrip()
+        depth = len(name) - len(name.lstrip())
+        last = {d: t for d, t in last.items() if d <= depth}
+        assert total <= last.get(depth, total), text
+        last[depth] = total
+        names.append(name.strip().split("(")[0])
+    return names
 
 
 def own_trace():
