@@ -4,10 +4,11 @@
 early for it. The oracle is what the threads themselves read of the clock and of the kernel."""
 import gzip
 import os
+import subprocess
 
 from format.reader import Recording
 from helpers import (
-    SONDE, WORK, compile_c, Delays, fresh, needs_agent, output_of, report, run_cases, source_file, try_sonde)
+    SONDE, WORK, compile_c, Delays, fresh, needs_agent, output_of, record, report, run_cases, source_file, try_sonde)
 
 PROGRAM = os.path.join(WORK, "waiter")
 FUNCTIONS = {"read": "waits_in_read", "poll": "waits_in_poll", "lock": "waits_for_lock", "naps": "naps",
@@ -110,6 +111,37 @@ def no_call_ends_early():
             assert count == 0, said[-1]
         else:
             print("this kernel may end a call early for a tick of CPU time")
+
+
+# Iterations of an event loop that are stalls, with naps in them.
+STALLS = r"""
+#include <poll.h>
+#include <stdio.h>
+#include <time.h>
+static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+int main(void) {
+  struct pollfd input = {.fd = 0, .events = POLLIN};
+  int interrupted = 0;
+  for (double end = now() + 4; now() < end; interrupted += poll(&input, 1, 1) < 0)
+    for (double next = now() + 0.4; now() < next;) {
+      const struct timespec nap = {0, 20000};
+      interrupted += nanosleep(&nap, NULL) != 0;
+      for (volatile int i = 0; i < 20000; i++) {}
+    }
+  printf("interrupted %d\n", interrupted);
+}
+"""
+
+
+def a_stall_ends_no_call():
+    """The stacks of a stall are captured at ticks, with the sensors of `sonde record` without options."""
+    path, done = record([compile_c(STALLS, "-O1")], stdin=subprocess.PIPE, text=True)
+    stalls = report(path, "stalls")["stalls"]["stalls"]
+    print(f"{done.stdout.strip()}, in {len(stalls)} stalls")
+    assert len(stalls) > 3 and any("hot_path" in stall for stall in stalls), stalls
+    if _ticks_wait_for_the_way_out():
+        assert done.stdout == "interrupted 0\n", done.stdout
+
 
 
 def many_threads_are_all_seen():

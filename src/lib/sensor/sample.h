@@ -16,10 +16,15 @@
 #define SONDE_SENSOR_SAMPLE_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 /* The calling thread has created the thread with pthread_t HANDLE: gives it a timer. If its tid
  * cannot be derived from HANDLE, lists all threads instead, at most once a millisecond; a thread
  * created in between gets its timer from the next listing. Any thread, not in a signal handler. */
 void sample_thread_created(uint64_t handle);
+
+/* A random time of at most an interval between two ticks, in nanoseconds; 1 while CPU time is not
+ * sampled. Any thread, also in a signal handler. */
+uint64_t sample_random_delay_ns(pid_t tid);
 
 #endif

@@ -3,8 +3,8 @@
  * What the agent does with sensors: the table of them, and a call for each step of the process's
  * life. sensor_start calls `start` of each sensor, and so on. A NULL function does nothing.
  *
- * All but on_request run outside signal handlers. The recording is attached (record/writer.h) and
- * CONTROL is its control block, unless stated otherwise.
+ * All but on_request and on_tick run outside signal handlers. The recording is attached
+ * (record/writer.h) and CONTROL is its control block, unless stated otherwise.
  */
 #ifndef SONDE_SENSOR_SENSOR_H
 #define SONDE_SENSOR_SENSOR_H
@@ -23,6 +23,8 @@ typedef struct sensor {
   /* The recorder, or a sensor, has signaled this thread. In the handler; UCONTEXT may be changed,
    * and the thread then continues there. */
   void (*on_request)(void *ucontext);
+  /* The calling thread was interrupted for a sample of its CPU time. In the handler. */
+  void (*on_tick)(const void *ucontext);
   /* The calling thread is about to fork (NOW), or has forked and is in the parent. The recording
    * may not be attached. */
   void (*fork)(bool now);
@@ -52,6 +54,7 @@ void sensor_after_fork(void);
 void sensor_restart(void);
 void sensor_stop(void);
 void sensor_limit(uint32_t effects);
+void sensor_tick(const void *ucontext);
 
 /* True if the program has a seccomp filter that nobody has read. From then on no system call of
  * sonde is made. Signal handlers call it first. */

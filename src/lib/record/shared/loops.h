@@ -63,7 +63,7 @@ typedef struct shm_loops {
   uint32_t used;    /* entries below this may be in use */
   uint32_t sampler; /* 1: the program serves stack requests */
   uint32_t bell;    /* the futex that the recorder sleeps on; changed to wake it */
-  uint32_t reserved;
+  uint32_t requested; /* 1: there has been a stack request */
   shm_stack_request_t stack_requests[SHM_STACK_REQUESTS];
   shm_loop_t loops[SHM_LOOPS];
 } shm_loops_t;

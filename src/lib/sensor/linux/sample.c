@@ -81,11 +81,11 @@ static bool has_timer(pid_t tid) {
   return false;
 }
 
-/* Random within the first interval, so that short threads get their share of samples on average. */
-static uint64_t first_tick_ns(pid_t tid) {
+uint64_t sample_random_delay_ns(pid_t tid) {
   uint64_t x = (os_monotonic_ns() ^ (uint64_t)tid << 32) * UINT64_C(0x9e3779b97f4a7c15);
   x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
-  return 1 + (x ^ x >> 32) % sampler.pause_ns;
+  uint64_t pause_ns = load_relaxed(&sampler.pause_ns);
+  return pause_ns ? 1 + (x ^ x >> 32) % pause_ns : 1;
 }
 
 /* The time of TID until now has no samples. */
@@ -108,7 +108,8 @@ static bool add_timer(pid_t tid, uint64_t identity, void *unused) {
   for (uint32_t i = 0; i < TIMERS_MAX; i++) {
     timer_entry_t *t = &sampler.timers[i];
     if (t->tid) continue;
-    int number = os_tick_start(tid, first_tick_ns(tid), sampler.pause_ns);
+    /* Random, so that short threads get their share of samples on average. */
+    int number = os_tick_start(tid, sample_random_delay_ns(tid), sampler.pause_ns);
     account_start(tid, number < 0);
     if (number < 0) return true; /* the thread has ended, or the timers are exhausted */
     *t = (timer_entry_t){tid, number};
@@ -148,6 +149,7 @@ static bool is_list_old(uint64_t now) {
 static void on_tick(const void *ucontext, uint32_t missed) {
   if (sensor_is_silenced()) return;
   record_tick(ucontext, missed);
+  sensor_tick(ucontext);
   if (!writer_control()) return;
   uint64_t now = os_monotonic_ns();
   if (is_list_old(now) || load_relaxed(&sampler.wanted)) list_threads(now);

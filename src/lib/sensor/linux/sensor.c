@@ -78,5 +78,6 @@ void sensor_limit(uint32_t effects) {
     prepare_requests();
 }
 
+void sensor_tick(const void *ucontext) { EACH_SENSOR(on_tick, ucontext); }
 void sensor_leave(void) { EACH_SENSOR(leave, writer_control()); }
 void sensor_stop(void) { EACH_SENSOR(stop, writer_control()); }

@@ -297,9 +297,11 @@ stall_monitor_t *stall_monitor_new(recording_t *recording, const stall_options_t
   stall_context_t *w = &m->context;
   w->recording = recording;
   w->writer = monitor_writer_new(recording, MONITOR_STREAM);
-  w->stacks = (thread_stacks_t){
-      .recording = recording, .writer = w->writer, .pid = (pid_t)recording->header.pid};
   w->rules = stall_rules_for(options->threshold_ns);
+  w->stacks = (thread_stacks_t){.recording = recording,
+                                .writer = w->writer,
+                                .pid = (pid_t)recording->header.pid,
+                                .ticks_max_ns = w->rules.tick_ns / 2};
   w->note = options->note;
   m->unsampled_due_ns = os_monotonic_ns() + UNSAMPLED_NS;
   bool from_outside = load_relaxed(&recording->control->from_outside);

@@ -142,6 +142,18 @@ static bool can_respond(const thread_stacks_t *s, pid_t tid) {
          signal_state_read(s->pid, tid, &state) && !state.is_blocked && state.is_caught;
 }
 
+/* Whether TID captures itself at one of its ticks. A signal of the recorder may come when the
+ * thread begins a system call, and would end that call with EINTR. */
+static bool captures_at_tick(const thread_stacks_t *s, pid_t tid) {
+  shm_control_t *c = s->recording->control;
+  if (!(load_relaxed(&c->mode) & RECORD_SAMPLES) ||
+      load_relaxed(&c->sample_interval_ns) > s->ticks_max_ns)
+    return false;
+  const shm_thread_t *t = thread_table_find(&c->threads, (uint32_t)tid);
+  return t && load_relaxed(&t->position_ns) && !load_relaxed(&t->no_timer) &&
+         !load_relaxed(&t->outside);
+}
+
 bool thread_stacks_request(thread_stacks_t *s, pid_t tid) {
   if (!can_respond(s, tid)) return false;
   int i = find_slot(s, tid);
@@ -152,7 +164,8 @@ bool thread_stacks_request(thread_stacks_t *s, pid_t tid) {
   s->requested[i] = tid;
   q->tid = (uint32_t)tid;
   store_release(&q->state, SHM_REQUESTED);
-  if (os_signal_process(s->pid, tid) == 0) return true;
+  store_release(&s->recording->control->stall.requested, 1u);
+  if (captures_at_tick(s, tid) || os_signal_process(s->pid, tid) == 0) return true;
   thread_stacks_cancel(s, tid);
   return false;
 }

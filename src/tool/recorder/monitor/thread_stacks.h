@@ -23,6 +23,8 @@ typedef struct thread_stacks {
   uint32_t exec_index;
   /* reads that failed for lack of rights */
   uint32_t denied;
+  /* a thread with ticks that are further apart does not wait for one to serve a request */
+  uint64_t ticks_max_ns;
   /* the thread of each request; 0: unused */
   pid_t requested[SHM_STACK_REQUESTS];
 } thread_stacks_t;

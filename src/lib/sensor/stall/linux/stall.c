@@ -5,6 +5,7 @@
  */
 #include "sensor/stall/stall.h"
 
+#include "sensor/sample.h"
 #include "sensor/sensor.h"
 #include "sonde/status.h"
 #include "capture/stack.h"
@@ -191,10 +192,12 @@ int stall_end(void) {
 /* ---- stack requests ----------------------------------------------------------------------------
  */
 
-/* The place where a signal reaches a thread is a biased sample of where it uses the CPU: a thread
- * that gets too little CPU is preempted in system calls, and found there again and again. So the
- * recorder's signal only arms a timer on the thread's CPU clock. The timer's signal comes with a
- * tick of the kernel's clock, and its handler captures the stack. */
+/* A thread that is sampled learns of a request at its next tick. The recorder signals others. The
+ * place where that signal reaches a thread is a biased sample of where it uses the CPU: a
+ * thread that gets too little CPU is preempted in system calls, and found there again and again.
+ * Ticks at equal distances may keep the pace of a program that does its work by turns. So both only
+ * arm a timer on the thread's CPU clock, a tick with a random delay. The timer's signal comes with
+ * a tick of the kernel's clock, and its handler captures the stack. */
 typedef struct armed {
   uint32_t tid; /* 0: not armed */
   int timer;
@@ -203,16 +206,18 @@ typedef struct armed {
 /* By stack request; an entry is written by the thread that the request names. */
 static armed_t armed[SHM_STACK_REQUESTS];
 
-static bool arm(armed_t *a, uint32_t tid) {
-  int timer = os_signal_thread_after((pid_t)tid, 1);
+static bool arm(armed_t *a, uint32_t tid, uint64_t delay_ns) {
+  int timer = os_signal_thread_after((pid_t)tid, delay_ns);
   if (timer < 0) return false;
   a->timer = timer;
   store_relaxed(&a->tid, tid);
   return true;
 }
 
+static bool is_armed(const armed_t *a, uint32_t tid) { return load_relaxed(&a->tid) == tid; }
+
 static bool was_armed(armed_t *a, uint32_t tid) {
-  if (load_relaxed(&a->tid) != tid) return false;
+  if (!is_armed(a, tid)) return false;
   os_tick_stop(a->timer);
   store_relaxed(&a->tid, 0u);
   return true;
@@ -227,17 +232,27 @@ static void capture(writer_t *w, shm_stack_request_t *q, const void *ucontext) {
   store_release(&q->state, SHM_CAPTURED);
 }
 
-static void on_request(void *ucontext) {
+static void serve(const void *ucontext, bool is_tick) {
   stream_t *s = writer_enter(RECORD_STALLS);
   if (!s) return;
   writer_t *w = s->writer;
+  uint32_t tid = (uint32_t)w->tid;
+  uint64_t delay_ns = is_tick ? sample_random_delay_ns(w->tid) : 1;
   for (uint32_t i = 0; i < SHM_STACK_REQUESTS; i++) {
     shm_stack_request_t *q = &w->control->stall.stack_requests[i];
-    bool second = was_armed(&armed[i], (uint32_t)w->tid);
-    if (load_acquire(&q->state) != SHM_REQUESTED || q->tid != (uint32_t)w->tid) continue;
-    if (second || !arm(&armed[i], (uint32_t)w->tid)) capture(w, q, ucontext);
+    if (is_tick && is_armed(&armed[i], tid)) continue;
+    bool second = was_armed(&armed[i], tid);
+    if (load_acquire(&q->state) != SHM_REQUESTED || q->tid != tid) continue;
+    if (second || !arm(&armed[i], tid, delay_ns)) capture(w, q, ucontext);
   }
   writer_leave(s);
+}
+
+static void on_request(void *ucontext) { serve(ucontext, false); }
+
+static void on_tick(const void *ucontext) {
+  const shm_control_t *control = writer_control();
+  if (control && load_relaxed(&control->stall.requested)) serve(ucontext, true);
 }
 
 static void start(shm_control_t *control) {
@@ -247,4 +262,5 @@ static void start(shm_control_t *control) {
   store_release(&control->stall.sampler, 1u);
 }
 
-HIDDEN const sensor_t sensor_stall = {.start = start, .on_request = on_request, .restart = start};
+HIDDEN const sensor_t sensor_stall = {
+    .start = start, .on_request = on_request, .on_tick = on_tick, .restart = start};
