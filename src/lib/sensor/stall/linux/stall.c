@@ -198,28 +198,30 @@ int stall_end(void) {
  * Ticks at equal distances may keep the pace of a program that does its work by turns. So both only
  * arm a timer on the thread's CPU clock, a tick with a random delay. The timer's signal comes with
  * a tick of the kernel's clock, and its handler captures the stack. */
-typedef struct armed {
-  uint32_t tid; /* 0: not armed */
-  int timer;
-} armed_t;
 
-/* By stack request; an entry is written by the thread that the request names. */
-static armed_t armed[SHM_STACK_REQUESTS];
+/* By stack request: the thread in the lower half, and its timer; 0: none. The thread of an earlier
+ * request may still have one. Whoever takes it out of the table deletes it. */
+static uint64_t armed[SHM_STACK_REQUESTS];
 
-static bool arm(armed_t *a, uint32_t tid, uint64_t delay_ns) {
+static void delete_timer(uint64_t of) {
+  if (of) os_tick_stop((int)(of >> 32));
+}
+
+static bool arm(uint64_t *entry, uint32_t tid, uint64_t delay_ns) {
   int timer = os_signal_thread_after((pid_t)tid, delay_ns);
   if (timer < 0) return false;
-  a->timer = timer;
-  store_relaxed(&a->tid, tid);
+  delete_timer(__atomic_exchange_n(entry, (uint64_t)timer << 32 | tid, __ATOMIC_ACQ_REL));
   return true;
 }
 
-static bool is_armed(const armed_t *a, uint32_t tid) { return load_relaxed(&a->tid) == tid; }
+static bool is_armed(const uint64_t *entry, uint32_t tid) {
+  return (uint32_t)load_relaxed(entry) == tid;
+}
 
-static bool was_armed(armed_t *a, uint32_t tid) {
-  if (!is_armed(a, tid)) return false;
-  os_tick_stop(a->timer);
-  store_relaxed(&a->tid, 0u);
+static bool was_armed(uint64_t *entry, uint32_t tid) {
+  uint64_t of = load_acquire(entry);
+  if ((uint32_t)of != tid || !cas_acq_rel(entry, &of, (uint64_t)0)) return false;
+  delete_timer(of);
   return true;
 }
 
