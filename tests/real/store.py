@@ -3,6 +3,7 @@
 """`sonde store`: what a store holds is what `sonde report` says of the same recordings; each recording counts
 once, whatever happens to the loader; equal stacks are one stack in every run, layout and copy."""
 import collections
+import contextlib
 import json
 import os
 import random
@@ -241,8 +242,11 @@ def loaders_that_create_a_store_wait_for_each_other(folder):
 
 
 def _is_waiting_with(pid, path):
-    """A process that was not waited for has its folder, even if it has ended."""
-    opened = {os.path.realpath(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")}
+    """A process that was not waited for has its folder, even if it has ended. It may close a file meanwhile."""
+    opened = set()
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            opened.add(os.readlink(f"/proc/{pid}/fd/{number}"))
     return os.path.realpath(path) in opened and states_of(pid).get(pid) == "S"
 
 

@@ -58,11 +58,11 @@ typedef struct shm_stack_request {
 } shm_stack_request_t;
 
 typedef struct shm_loops {
-  uint32_t asleep;  /* 1: the recorder sleeps until an iteration begins */
-  uint32_t missed;  /* threads without an entry in the table */
-  uint32_t used;    /* entries below this may be in use */
-  uint32_t sampler; /* 1: the program serves stack requests */
-  uint32_t bell;    /* the futex that the recorder sleeps on; changed to wake it */
+  uint32_t asleep;    /* 1: the recorder sleeps until an iteration begins */
+  uint32_t missed;    /* threads without an entry in the table */
+  uint32_t used;      /* entries below this may be in use */
+  uint32_t sampler;   /* 1: the program serves stack requests */
+  uint32_t bell;      /* the futex that the recorder sleeps on; changed to wake it */
   uint32_t requested; /* 1: there has been a stack request */
   shm_stack_request_t stack_requests[SHM_STACK_REQUESTS];
   shm_loop_t loops[SHM_LOOPS];
