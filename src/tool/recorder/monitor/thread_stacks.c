@@ -150,8 +150,7 @@ static bool captures_at_tick(const thread_stacks_t *s, pid_t tid) {
       load_relaxed(&c->sample_interval_ns) > s->ticks_max_ns)
     return false;
   const shm_thread_t *t = thread_table_find(&c->threads, (uint32_t)tid);
-  return t && load_relaxed(&t->position_ns) && !load_relaxed(&t->no_timer) &&
-         !load_relaxed(&t->outside);
+  return t && load_relaxed(&t->position_ns) && !load_relaxed(&t->no_timer);
 }
 
 bool thread_stacks_request(thread_stacks_t *s, pid_t tid) {
