@@ -143,7 +143,6 @@ def a_stall_ends_no_call():
         assert done.stdout == "interrupted 0\n", done.stdout
 
 
-
 def many_threads_are_all_seen():
     _many_threads_are_all_seen()
 

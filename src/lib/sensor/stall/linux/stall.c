@@ -196,8 +196,8 @@ int stall_end(void) {
  * place where that signal reaches a thread is a biased sample of where it uses the CPU: a
  * thread that gets too little CPU is preempted in system calls, and found there again and again.
  * Ticks at equal distances may keep the pace of a program that does its work by turns. So both only
- * arm a timer on the thread's CPU clock, a tick with a random delay. The timer's signal comes with
- * a tick of the kernel's clock, and its handler captures the stack. */
+ * arm a timer on the thread's CPU clock. A tick arms it with a random delay. The timer's signal
+ * comes with a tick of the kernel's clock, and its handler captures the stack. */
 
 /* By stack request: the thread in the lower half, and its timer; 0: none. The thread of an earlier
  * request may still have one. Whoever takes it out of the table deletes it. */
