@@ -141,6 +141,9 @@ struct reader {
   ARRAY(stream_place_t) reached;
 };
 
+/* Several threads decode events, and count what is damaged. */
+static inline void damage_count(uint64_t *count) { __atomic_fetch_add(count, 1, __ATOMIC_RELAXED); }
+
 /* How far STREAM was read before; NULL: not at all. */
 const stream_place_t *reader_resumed(const reader_t *reader, uint32_t stream);
 

@@ -1,54 +1,36 @@
 /* SPDX-License-Identifier: MIT
  *
- * Decodes the events of all streams and merges them by time.
+ * Merges the events of all streams by time.
  *
- * Each stream has a cursor: its chunks in sequence, one of them in memory, with some of its events
- * decoded ahead. A binary heap orders the cursors by the time of their next event. A cursor reads
- * its first chunk only when it reaches the top of the heap. So memory use is proportional to the
- * number of threads that were alive at the same time.
+ * Each stream has a cursor: a batch of decoded events, and the decoder of those that follow. A
+ * binary heap orders the cursors by the time of their next event. A cursor gets its first batch
+ * only when it reaches the top of the heap. So memory use is proportional to the number of threads
+ * that were alive at the same time.
  *
  * Most programs have runs of events of one thread. One call of merge_run returns all events of the
  * top cursor that precede the next event of every other stream.
  */
-#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-#include "base/varint.h"
+#include "reader/decode.h"
 #include "reader/merge.h"
-#include "reader/internal.h"
+#include "reader/read_ahead.h"
 
-/* AHEAD is the capacity of the buffer of decoded events. The buffer is refilled when at most
- * LOOKAHEAD events remain, so more than LOOKAHEAD events are decoded except near the end of a
- * chunk. */
-#define AHEAD     256
-#define LOOKAHEAD 32
-
-/* The decoding state of a stream. */
-typedef struct decoder {
-  const uint8_t *start, *p, *end; /* of the payload */
-  uint64_t time, address, sample_bytes;
-  uint32_t stack, stream;
-  uint8_t address_shift;
-  chunk_buffer_t buffer;
-  /* events of the chunk that are decoded, and those of the place where reading resumes */
-  uint64_t decoded, read_before;
-  /* the last events that were decoded had been read before; more may follow in the chunk */
-  bool has_skipped;
-  /* of events: the next one, and the end */
-  uint32_t first, behind;
-  record_event_t events[AHEAD];
-  uint32_t guesses[PREDICTOR_ENTRIES];
-} decoder_t;
+/* A stream with fewer chunks is not decoded ahead. */
+#define AHEAD_CHUNKS 4
 
 typedef struct cursor {
   /* the time that orders the heap */
   uint64_t key;
   /* ticks by which its next event was deferred */
   uint32_t deferred;
-  /* the sequence number of its chunk */
-  uint32_t sequence;
   /* NULL before its first chunk is opened */
   decoder_t *decoder;
+  event_batch_t *batch, *next;
+  /* NULL: it is decoded here */
+  ahead_stream_t *ahead;
   /* in reader->chunks */
   size_t place, place_end;
 } cursor_t;
@@ -57,208 +39,90 @@ struct merge {
   reader_t *reader;
   cursor_t **heap;
   size_t count;
+  read_ahead_t *ahead;
+  /* without a stream */
+  event_batch_t *spare;
   /* merge_next returned the first event; its next call consumes it */
   bool returned;
+  record_event_t event;
   uint64_t done_bytes, total_bytes;
 };
 
-/* ---- one stream --------------------------------------------------------------------------- */
+/* ---- batches of one stream ---------------------------------------------------------------- */
 
-/* The events of the chunk that an earlier reader has read. */
-static uint64_t resumed_events(const reader_t *r, uint32_t stream, uint32_t sequence) {
-  const stream_place_t *place = reader_resumed(r, stream);
-  return place && place->sequence == sequence ? place->events : 0;
-}
-
-static bool open_next_chunk(merge_t *m, cursor_t *c) {
-  reader_t *r = m->reader;
-  decoder_t *d = c->decoder;
-  chunk_header_t h;
-  while (!reader_chunk(&d->buffer, &h, &d->start, &d->end)) {
-    if (c->place == c->place_end) return false;
-    const chunk_place_t *place = &r->chunks.items[c->place++];
-    m->done_bytes += place->size;
-    d->stream = place->stream;
-    if (!reader_place(r, place, &d->buffer)) d->buffer.size = d->buffer.at = 0;
+static void release(merge_t *m, const cursor_t *c, event_batch_t *batch) {
+  if (!batch) return;
+  if (c->ahead) {
+    read_ahead_release(m->ahead, c->ahead, batch);
+  } else {
+    free(m->spare);
+    m->spare = batch;
   }
-  c->sequence = h.sequence;
-  d->decoded = 0;
-  d->read_before = resumed_events(r, d->stream, h.sequence);
-  d->p = d->start;
-  d->time = h.base_time;
-  d->address = h.base_address;
-  d->address_shift = h.address_shift;
-  d->stack = 0;
-  d->sample_bytes = 0;
-  memset(d->guesses, 0, sizeof d->guesses);
-  return true;
 }
 
-static inline uint64_t get_address(decoder_t *d, const uint8_t **p) {
-  d->address += (uint64_t)unzigzag(varint_get_padded(p));
-  return d->address << d->address_shift;
+/* The batch after the one of C, of which events may be LEFT. NULL: it cannot be decoded yet, there
+ * is none, or out of memory. */
+static event_batch_t *next_batch(merge_t *m, const cursor_t *c, uint32_t left) {
+  if (c->ahead)
+    return left ? read_ahead_ready(m->ahead, c->ahead) : read_ahead_next(m->ahead, c->ahead);
+  event_batch_t *batch = m->spare ? m->spare : batch_new();
+  m->spare = NULL;
+  if (batch && decoder_fill(c->decoder, batch, left ? -1 : 0) == DECODE_EVENTS) return batch;
+  m->spare = batch;
+  return NULL;
 }
 
-static inline uint32_t get_stack(decoder_t *d, const uint8_t **p, unsigned head) {
-  uint32_t *guess = &d->guesses[predictor_index(d->stack)];
-  d->stack = head & EVENT_PREDICTED ? *guess : (uint32_t)varint_get_padded(p);
-  *guess = d->stack;
-  return d->stack;
+/* Puts the events that are left, and the one before them, before those of the next batch. */
+static void __attribute__((noinline)) advance(merge_t *m, cursor_t *c) {
+  event_batch_t *old = c->batch, *next = c->next;
+  uint32_t left = old ? old->behind - old->first : 0;
+  if (!next) c->next = next = next_batch(m, c, left);
+  if (!next || (left && (next->buffer != old->buffer || next->sample_bytes != old->sample_bytes)))
+    return;
+  m->done_bytes += next->place_bytes;
+  next->first -= left;
+  if (left)
+    memcpy(next->events + next->first - 1, old->events + old->first - 1,
+           (left + 1) * sizeof *old->events);
+  c->batch = next;
+  c->next = NULL;
+  release(m, c, old);
 }
 
-static bool bad(merge_t *m, decoder_t *d) {
-  m->reader->damage.bad_records++;
-  d->p = d->end;
-  return false;
-}
-
-/* Returns the body of an extended record, or NULL if the record is damaged. P points behind the
- * record's time. Sets *SUBTYPE and *SIZE. */
-static const uint8_t *body_of(const decoder_t *d, const uint8_t *p, uint8_t *subtype,
-                              uint64_t *size) {
-  *subtype = *p++;
-  *size = varint_get_padded(&p);
-  return p <= d->end && *size <= (uint64_t)(d->end - p) ? p : NULL;
-}
-
-/* Repeats the call that was recorded BACK bytes before RECORD: the event has the same body. */
-static bool decode_repeat(const decoder_t *d, const uint8_t *record, uint64_t back,
-                          record_event_t *e) {
-  uint64_t size;
-  if (!back || back > (uint64_t)(record - d->start)) return false;
-  const uint8_t *p = record - back;
-  unsigned head = *p++;
-  if ((head & EVENT_KIND_MASK) != EVENT_EXTENDED) return false;
-  if (head >> EVENT_TIME_SHIFT == EVENT_TIME_MORE) (void)varint_get_padded(&p);
-  const uint8_t *body = body_of(d, p, &e->subtype, &size);
-  if (!body || e->subtype != EXTENDED_AUDIT) return false;
-  e->body = body;
-  e->body_size = (uint32_t)size;
-  return true;
-}
-
-static bool decode_extended(merge_t *m, decoder_t *d, const uint8_t *p, record_event_t *e) {
-  uint64_t size, back = 0;
-  const uint8_t *record = d->p;
-  p = body_of(d, p, &e->subtype, &size);
-  if (!p) return bad(m, d);
-  e->body = p;
-  e->body_size = (uint32_t)size;
-  d->p = p + size;
-  if (e->subtype == EXTENDED_SAMPLING) varint_get(&p, d->p, &d->sample_bytes);
-  if (e->subtype == EXTENDED_AUDIT_REPEAT &&
-      !(varint_get(&p, d->p, &back) && decode_repeat(d, record, back, e)))
-    return bad(m, d);
-  d->behind++;
-  return true;
-}
-
-/* Decodes the event at D->p, a realloc as two; false at the end of the chunk. */
-static inline bool decode(merge_t *m, decoder_t *d) {
-  const uint8_t *p = d->p;
-  if (p >= d->end || !chunk_has_record(&d->buffer, p)) return false;
-  unsigned head = *p++;
-  uint64_t delta = head >> EVENT_TIME_SHIFT, took = 0, given = 0, size = 0;
-  if (__builtin_expect(delta == EVENT_TIME_MORE, 0)) delta += varint_get_padded(&p);
-  d->time += delta;
-  record_event_t *e = &d->events[d->behind];
-  *e = (record_event_t){.time = d->time,
-                        .sample_bytes = d->sample_bytes,
-                        .stream = d->stream,
-                        .kind = head & EVENT_KIND_MASK};
-  switch (e->kind) {
-  case EVENT_FREE: e->address = get_address(d, &p); break;
-  case EVENT_MALLOC:
-  case EVENT_CALLOC:
-  case EVENT_ALIGNED:
-    e->address = get_address(d, &p);
-    e->size = varint_get_padded(&p);
-    break;
-  case EVENT_REALLOC:
-    took = varint_get_padded(&p);
-    e->old = get_address(d, &p);
-    given = get_address(d, &p);
-    size = varint_get_padded(&p);
-    break;
-  case EVENT_SAMPLE: e->size = varint_get_padded(&p); break;
-  case EVENT_EXTENDED: return decode_extended(m, d, p, e);
-  default: return bad(m, d);
-  }
-  e->stack = get_stack(d, &p, head);
-  if (__builtin_expect(m->reader->code_times != NULL, 0))
-    e->stack = reader_stack_then(m->reader, e->stack, e->time);
-  if (__builtin_expect(p > d->end, 0)) return bad(m, d);
-  d->p = p;
-  d->behind++;
-  if (e->kind == EVENT_REALLOC) {
-    record_event_t *second = &d->events[d->behind++];
-    *second = *e;
-    second->moment = 1;
-    second->time = d->time += took;
-    second->address = given;
-    second->size = size;
-  }
-  return true;
-}
-
-/* ADDED events were decoded. A chunk begins with an empty buffer, so these are the next ones. If
- * there are none, the chunk has fewer than before. */
-static void skip_read(decoder_t *d, uint32_t added) {
-  uint32_t skipped = d->read_before < added ? (uint32_t)d->read_before : added;
-  d->read_before = added ? d->read_before - skipped : 0;
-  d->has_skipped = skipped > 0;
-  d->first += skipped;
-}
-
-/* Decodes events of the current chunk until the buffer is full. */
-static void __attribute__((noinline)) decode_ahead(merge_t *m, decoder_t *d) {
-  uint32_t left = d->behind - d->first;
-  memmove(d->events, d->events + d->first, left * sizeof *d->events);
-  d->first = 0;
-  d->behind = left;
-  while (d->behind < AHEAD - 1 && decode(m, d)) {
-  }
-  uint32_t added = d->behind - left;
-  d->decoded += added;
-  if (__builtin_expect(d->read_before != 0 || d->has_skipped, 0)) skip_read(d, added);
-}
-
-static bool start_stream(cursor_t *c) {
-  c->decoder = malloc(sizeof *c->decoder);
+static bool start_stream(merge_t *m, cursor_t *c) {
+  c->decoder = decoder_new(m->reader, c->place, c->place_end);
   if (!c->decoder) return false; /* out of memory: its events are counted as missing */
-  memset(c->decoder, 0, offsetof(decoder_t, events));
+  if (m->ahead && c->place_end - c->place >= AHEAD_CHUNKS)
+    c->ahead = read_ahead_add(m->ahead, c->decoder);
   return true;
 }
 
 /* A chunk that cannot be read may be one whose writing goes on, so it does not count. */
 static void note_reached(merge_t *m, const cursor_t *c) {
-  const decoder_t *d = c->decoder;
-  if (!m->reader->resume || !d || !d->start) return;
-  const stream_place_t place = {d->stream, c->sequence, d->decoded};
+  stream_place_t place;
+  if (!m->reader->resume || !c->decoder || !decoder_reached(c->decoder, &place)) return;
   if (!reader_note_reached(m->reader, &place)) m->reader->damage.missing_chunks++;
 }
 
-static void end_stream(cursor_t *c) {
-  if (c->decoder) free(c->decoder->buffer.bytes);
-  free(c->decoder);
+static void end_stream(merge_t *m, cursor_t *c) {
+  release(m, c, c->batch);
+  release(m, c, c->next);
+  if (c->ahead) read_ahead_remove(m->ahead, c->ahead);
+  decoder_free(c->decoder);
   free(c);
 }
 
 /* Ensures that the cursor has a next event; false at the end of the stream. Events point into their
- * chunk, so the next chunk is opened only after all events of this one are consumed. */
+ * chunk, so the memory of a chunk is kept until all its events are consumed. */
 static inline bool refill(merge_t *m, cursor_t *c) {
-  if (__builtin_expect(!c->decoder, 0) && !start_stream(c)) {
+  if (__builtin_expect(!c->decoder, 0) && !start_stream(m, c)) {
     m->reader->damage.missing_chunks += c->place_end - c->place;
     return false;
   }
-  decoder_t *d = c->decoder;
-  if (d->behind - d->first <= LOOKAHEAD) decode_ahead(m, d);
-  while (__builtin_expect(d->first == d->behind, 0)) {
-    if (!d->has_skipped && !d->read_before && !open_next_chunk(m, c)) return false;
-    decode_ahead(m, d);
-  }
+  if (!c->batch || c->batch->behind - c->batch->first <= BATCH_LOOKAHEAD) advance(m, c);
+  if (__builtin_expect(!c->batch || c->batch->first == c->batch->behind, 0)) return false;
   c->deferred = 0;
-  c->key = d->events[d->first].time;
+  c->key = c->batch->events[c->batch->first].time;
   return true;
 }
 
@@ -279,7 +143,7 @@ static void sift_down(merge_t *m, size_t i) {
 
 static void drop_top(merge_t *m) {
   note_reached(m, m->heap[0]);
-  end_stream(m->heap[0]);
+  end_stream(m, m->heap[0]);
   m->heap[0] = m->heap[--m->count];
   if (m->count) sift_down(m, 0);
 }
@@ -304,21 +168,45 @@ bool merge_run(merge_t *m, merge_run_t *run) {
   while (m->count && !m->heap[0]->decoder)
     next_of_top(m);
   if (!m->count) return false;
-  const decoder_t *d = m->heap[0]->decoder;
+  const event_batch_t *b = m->heap[0]->batch;
   uint64_t limit = limit_of_top(m);
-  run->events = d->events + d->first;
-  run->known = d->behind - d->first;
+  run->events = b->events + b->first;
+  run->known = b->behind - b->first;
+  run->stream = b->stream;
+  run->sample_bytes = b->sample_bytes;
   run->count = 1;
-  uint32_t most =
-      run->known > LOOKAHEAD ? run->known - LOOKAHEAD : run->known; /* the rest is lookahead */
+  /* the rest is for looking ahead */
+  uint32_t most = run->known > BATCH_LOOKAHEAD ? run->known - BATCH_LOOKAHEAD : run->known;
   while (run->count < most && run->events[run->count].time <= limit)
     run->count++;
   return true;
 }
 
+record_event_t merge_event(const merge_run_t *run, uint32_t n) {
+  const merge_event_t *e = &run->events[n];
+  record_event_t out = {.time = e->time,
+                        .sample_bytes = run->sample_bytes,
+                        .stack = e->stack,
+                        .stream = run->stream,
+                        .kind = e->kind,
+                        .moment = e->moment,
+                        .subtype = e->subtype};
+  if (e->kind == EVENT_EXTENDED) {
+    out.body = e->body;
+    out.body_size = (uint32_t)e->size;
+  } else if (e->kind == EVENT_REALLOC && e->moment == 0) {
+    out.old = e->address;
+  } else {
+    out.old = e->kind == EVENT_REALLOC ? e[-1].address : 0;
+    out.address = e->address;
+    out.size = e->size;
+  }
+  return out;
+}
+
 void merge_consume(merge_t *m, uint32_t n) {
   if (!n) return;
-  m->heap[0]->decoder->first += n;
+  m->heap[0]->batch->first += n;
   next_of_top(m);
 }
 
@@ -326,15 +214,17 @@ const record_event_t *merge_next(merge_t *m) {
   merge_run_t run;
   merge_consume(m, m->returned);
   m->returned = merge_run(m, &run);
-  return m->returned ? run.events : NULL;
+  if (!m->returned) return NULL;
+  m->event = merge_event(&run, 0);
+  return &m->event;
 }
 
 bool merge_defer(merge_t *m, uint32_t n) {
   cursor_t *c = m->heap[0];
   uint32_t held = n ? 0 : c->deferred, further = held ? 2 * held : 1;
-  uint64_t time = c->decoder->events[c->decoder->first + n].time;
+  uint64_t time = c->batch->events[c->batch->first + n].time;
   if (limit_of_top(m) > time + MERGE_DEFER_TICKS || further > MERGE_DEFER_TICKS) return false;
-  c->decoder->first += n;
+  c->batch->first += n;
   c->deferred = further;
   c->key = time + further;
   sift_down(m, 0);
@@ -382,6 +272,11 @@ merge_t *merge_open(reader_t *r) {
   return m;
 }
 
+void merge_read_ahead(merge_t *m) {
+  if (!m->reader->resume && !m->ahead && sysconf(_SC_NPROCESSORS_ONLN) > 1)
+    m->ahead = read_ahead_start();
+}
+
 void merge_progress(const merge_t *m, uint64_t *done, uint64_t *total) {
   *done = m->done_bytes;
   *total = m->total_bytes;
@@ -390,7 +285,9 @@ void merge_progress(const merge_t *m, uint64_t *done, uint64_t *total) {
 void merge_close(merge_t *m) {
   if (!m) return;
   for (size_t i = 0; m->heap && i < m->count; i++)
-    end_stream(m->heap[i]);
+    end_stream(m, m->heap[i]);
+  read_ahead_stop(m->ahead);
+  free(m->spare);
   free(m->heap);
   free(m);
 }

@@ -2,8 +2,8 @@
  *
  * The events of all streams of a recording, merged by time. Each stream keeps its own order.
  *
- * One thread uses a merge. It must be closed before its reader. Memory use is proportional to the
- * number of threads that were alive at the same time.
+ * One thread uses a merge, and merge_read_ahead adds one. It must be closed before its reader.
+ * Memory use is proportional to the number of threads that were alive at the same time.
  */
 #ifndef SONDE_READER_MERGE_H
 #define SONDE_READER_MERGE_H
@@ -16,19 +16,45 @@ typedef struct merge merge_t;
 merge_t *merge_open(reader_t *reader);
 void merge_close(merge_t *merge);
 
+/* Decodes events in a thread of its own, before they are requested; without effect if none can be
+ * started. Call it before the first event. Until merge_close, the reader's damage must not be read.
+ */
+void merge_read_ahead(merge_t *merge);
+
 /* The next event, valid until the next call; NULL at the end. */
 const record_event_t *merge_next(merge_t *merge);
+
+/* The short form of a record_event_t: two events fit in a cache line. */
+typedef struct merge_event {
+  uint64_t time;
+  union {
+    /* of the block that the event allocates or frees */
+    uint64_t address;
+    /* of EVENT_EXTENDED */
+    const uint8_t *body;
+  };
+  /* of EVENT_EXTENDED: of the body; else as of record_event_t */
+  uint64_t size;
+  uint32_t stack;
+  uint8_t kind, moment, subtype;
+} merge_event_t;
 
 /* The fast alternative to merge_next; do not mix the two. A run is the next COUNT events in order,
  * all of one stream. Events COUNT to KNOWN - 1 are later events of that stream; a caller can
  * prefetch the memory that it will need for them. */
 typedef struct merge_run {
-  const record_event_t *events;
+  const merge_event_t *events;
   uint32_t count, known;
+  /* of all events */
+  uint32_t stream;
+  uint64_t sample_bytes;
 } merge_run_t;
 
 /* Gets the next run; false at the end. Call merge_consume or merge_defer before the next one. */
 bool merge_run(merge_t *merge, merge_run_t *run);
+
+/* Event N of the run. */
+record_event_t merge_event(const merge_run_t *run, uint32_t n);
 
 /* Consumes the first N events of the run. */
 void merge_consume(merge_t *merge, uint32_t n);

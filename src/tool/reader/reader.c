@@ -65,7 +65,7 @@ static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
                                 &unpacked.capacity, READ_PADDING);
   free(b->bytes);
   *b = unpacked;
-  if (!b->size) r->damage.damaged_chunks++;
+  if (!b->size) damage_count(&r->damage.damaged_chunks);
   return b->size != 0;
 }
 
@@ -84,15 +84,15 @@ bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
   memset(b->bytes + n, 0, need - n);
   memcpy(&h, b->bytes, sizeof h);
   if (n < sizeof h || !is_valid(&h)) {
-    r->damage.damaged_chunks++;
+    damage_count(&r->damage.damaged_chunks);
     return false;
   }
   bool whole = n == place->size && h.size == place->size;
   if (whole && h.flags & CHUNK_CLOSED && !chunk_is_intact(b->bytes, place->size)) {
-    r->damage.damaged_chunks++;
+    damage_count(&r->damage.damaged_chunks);
     return false;
   }
-  if (!whole) r->damage.damaged_chunks++; /* truncated: read as far as it goes */
+  if (!whole) damage_count(&r->damage.damaged_chunks); /* truncated: read as far as it goes */
   b->size = n;
   if (!(h.flags & CHUNK_PACKED)) return true;
   if (!whole || place->from_shm) return false;

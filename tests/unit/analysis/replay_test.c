@@ -133,6 +133,8 @@ static void compare(const replay_t *r) {
     assert_int_equal(s->at_peak.bytes, model->peak[s->stack].bytes);
     assert_int_equal(s->temporary, model->temporary[s->stack]);
   }
+  for (size_t i = 0; i < r->thread_count; i++)
+    assert_int_equal(r->threads[i].live.count, r->threads[i].allocated.count ? r->live.count : 0);
   for (size_t i = 0; i < BLOCKS; i++) {
     const live_block_t *b = live_set_find(&r->blocks, ADDRESS(i));
     assert_int_equal(b ? b->size : 0, model->size[i]);

@@ -57,9 +57,8 @@ int leaks_collect(leaks_t *l, const replay_t *replay) {
     free(entries);
     return SONDE_ENOMEM;
   }
-  for (uint64_t i = 0; replay->blocks.places && i <= replay->blocks.mask; i++) {
-    const live_block_t *b = &replay->blocks.places[i];
-    if (!b->address || l->count == count) continue;
+  size_t at = 0;
+  for (const live_block_t *b; (b = live_set_next(&replay->blocks, &at)) && l->count < count;) {
     entries[l->count++] =
         (block_stack_t){{.address = b->address, .size = b->size}, replay->stacks[b->stack].stack};
   }

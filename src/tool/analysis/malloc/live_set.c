@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * The set begins in 100 MB of address space, which suffices for most recordings. It moves once,
- * when this is full. Otherwise the set doubles in place. The new mask has one more bit, so a
- * block's new home is its old home or that plus the old size. The blocks are removed and inserted
- * again one after another, beginning after an empty place. So an insertion never passes a block
- * that has yet to move, and no search path gets a hole.
+ * when this is full. Otherwise the set is renewed in place, and doubles if too few of its blocks
+ * were removed ones. A new mask has one more bit, so a block's new home is its old home or that
+ * plus the old size. The blocks are taken out and inserted again one after another, beginning after
+ * an empty place. So an insertion never passes a block that has yet to move, and no search path
+ * gets a hole.
  */
 #define _GNU_SOURCE
 #include "analysis/malloc/live_set.h"
@@ -57,56 +58,81 @@ void live_set_free(live_set_t *live) {
   live->places = NULL;
 }
 
-static void insert(const live_set_t *live, const live_block_t *block) {
+static live_block_t *insert(const live_set_t *live, const live_block_t *block) {
   size_t i = live_set_home(live, block->address);
   while (live->places[i].address)
     i = (i + 1) & live->mask;
   live->places[i] = *block;
+  return &live->places[i];
 }
 
-/* Moves all blocks to a table with twice the places and much address space. */
+static void drop(live_set_t *live, const live_block_t *place) {
+  if (!place->address) return;
+  live->removed--;
+  if (live->on_drop) live->on_drop(live->on_drop_context, place->address);
+}
+
+/* Moves all live blocks to a table with twice the places and much address space. */
 static bool move_to_large(live_set_t *live) {
   live_set_t small = *live;
   if (!reserve(live, 2 * (uint64_t)small.most, MOST_PLACES, LARGE_SHARE)) return false;
   live->mask = 2 * small.mask + 1;
   for (size_t i = 0; i <= small.mask; i++)
-    if (small.places[i].address) insert(live, &small.places[i]);
+    if (live_set_is_live(&small.places[i]))
+      insert(live, &small.places[i]);
+    else
+      drop(live, &small.places[i]);
   live_set_free(&small);
   return true;
 }
 
-static bool grow(live_set_t *live) {
+/* Drops the removed blocks and, if MASK is larger than that of the set, doubles it. */
+static void renew(live_set_t *live, size_t mask) {
   size_t old = live->mask + 1, start = 0;
-  if (2 * old > live->most) return move_to_large(live);
   while (live->places[start].address)
     start++;
-  live->mask = 2 * old - 1;
+  live->mask = mask;
   for (size_t n = 1; n < old; n++) {
     live_block_t *place = &live->places[(start + n) & (old - 1)];
     if (!place->address) continue;
     live_block_t block = *place;
     place->address = 0;
-    insert(live, &block);
+    if (live_set_is_live(&block))
+      insert(live, &block);
+    else
+      drop(live, &block);
   }
+}
+
+/* Makes room. A renewal frees an eighth of the places at least, so that it is rare. */
+static bool make_room(live_set_t *live) {
+  size_t places = live->mask + 1;
+  if (8 * live->removed >= places)
+    renew(live, live->mask);
+  else if (2 * places > live->most)
+    return move_to_large(live);
+  else
+    renew(live, 2 * places - 1);
   return true;
 }
 
-bool live_set_add(live_set_t *live, const live_block_t *block) {
-  if (8 * (live->count + 1) > 5 * (live->mask + 1) && !grow(live)) return false;
-  insert(live, block);
-  live->count++;
-  return true;
+live_block_t *live_set_new_place(live_set_t *live, uint64_t address) {
+  if (8 * (live->count + live->removed + 1) > 5 * (live->mask + 1) && !make_room(live)) return NULL;
+  live->removed++;
+  const live_block_t removed = {.address = address, .stream = LIVE_REMOVED};
+  return insert(live, &removed);
 }
 
-void live_set_remove(live_set_t *live, live_block_t *block) {
-  size_t hole = (size_t)(block - live->places);
-  for (size_t i = (hole + 1) & live->mask; live->places[i].address; i = (i + 1) & live->mask) {
-    size_t home = live_set_home(live, live->places[i].address);
-    /* A block may move back to the hole unless its home lies after the hole. */
-    if (((i - home) & live->mask) < ((i - hole) & live->mask)) continue;
-    live->places[hole] = live->places[i];
-    hole = i;
+void live_set_clear(live_set_t *live) {
+  for (size_t i = 0; live->count + live->removed && i <= live->mask; i++)
+    live->places[i].address = 0;
+  live->count = live->removed = 0;
+}
+
+live_block_t *live_set_next(const live_set_t *live, size_t *at) {
+  while (live->places && *at <= live->mask) {
+    live_block_t *place = &live->places[(*at)++];
+    if (live_set_is_live(place)) return place;
   }
-  live->places[hole].address = 0;
-  live->count--;
+  return NULL;
 }

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/array.h"
 #include "analysis/malloc/estimate.h"
 #include "analysis/markers.h"
 #include "analysis/summary/summary.h"
@@ -35,104 +34,29 @@
 #define FETCH_PLACES 24
 #define FETCH_TOTALS 8
 
-#define STREAMS_MAX (1u << 20)
+/* Recordings with as many bytes of events are decoded by a second thread. */
+#define READ_AHEAD_BYTES (1u << 20)
 
 /* Events between two reports of progress, less one. */
 #define PROGRESS_MASK 0xffffu
 
-/* ---- stacks ------------------------------------------------------------------------------- */
-
-/* Allocates the array for ids; a damaged file may contain ids too large for it. */
-static bool make_direct(replay_t *r) {
-  size_t count;
-  const record_node_t *nodes = reader_nodes(r->reader, &count);
-  uint32_t largest = 0;
-  for (size_t i = 0; i < count; i++)
-    if (nodes[i].id > largest) largest = nodes[i].id;
-  if (largest / 4 > count) largest = 0;
-  r->direct_count = largest + 1;
-  r->stack_direct = calloc((size_t)largest + 1, sizeof *r->stack_direct);
-  return r->stack_direct != NULL;
-}
-
-static uint64_t hash_of_known(const void *table, size_t i) {
-  return hash_number(((const replay_t *)table)->known[i].stack);
-}
-
-/* Maps ID to the totals with the number INDEX. */
-static bool map_stack(replay_t *r, uint32_t id, uint32_t index) {
-  if (id < r->direct_count) {
-    r->stack_direct[id] = index + 1;
-    return true;
-  }
-  if (!ARRAY_GROW(r->known, r->known_count, r->known_capacity) ||
-      !hash_reserve(&r->stack_index, r->known_count, hash_of_known, r))
-    return false;
-  r->known[r->known_count++] = (stack_entry_t){id, index};
-  *hash_free_slot(&r->stack_index, hash_number(id)) = (uint32_t)r->known_count;
-  return true;
-}
-
-static stack_totals_t *stack_of(replay_t *r, uint32_t id);
-
-/* A stack that equals an earlier one shares its totals. */
-static __attribute__((noinline)) stack_totals_t *new_stack(replay_t *r, uint32_t id) {
-  uint32_t first;
-  if (!stack_dedup_first(r->dedup, id, &first)) return NULL;
-  stack_totals_t *s = NULL;
-  if (first != id) {
-    s = stack_of(r, first);
-  } else if (ARRAY_GROW(r->stacks, r->stack_count, r->stack_capacity)) {
-    s = &r->stacks[r->stack_count++];
-    *s = (stack_totals_t){.stack = id};
-  }
-  return s && map_stack(r, id, (uint32_t)(s - r->stacks)) ? s : NULL;
-}
+/* ---- totals ------------------------------------------------------------------------------- */
 
 static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
-  if (__builtin_expect(id < r->direct_count, 1)) {
-    uint32_t index = r->stack_direct[id];
-    return index ? &r->stacks[index - 1] : new_stack(r, id);
-  }
-  if (r->stack_index.slots) {
-    const uint32_t *slot;
-    HASH_FIND(&r->stack_index, hash_number(id), slot) {
-      const stack_entry_t *known = &r->known[*slot - 1];
-      if (known->stack == id) return &r->stacks[known->index];
-    }
-  }
-  return new_stack(r, id);
+  uint32_t index = id < r->direct_count ? r->stack_direct[id] : 0;
+  return __builtin_expect(index != 0, 1) ? &r->stacks[index - 1] : replay_stack(r, id);
 }
 
-stack_totals_t *replay_stack(replay_t *r, uint32_t id) { return stack_of(r, id); }
+static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
+  return __builtin_expect(stream < r->thread_count, 1) ? &r->threads[stream]
+                                                       : replay_thread(r, stream);
+}
 
 /* Call this before the stack's live bytes change in step R->seq. */
 static inline void save_peak(const replay_t *r, stack_totals_t *s) {
   if (s->changed <= r->peak_seq) s->at_peak = s->live;
   s->changed = r->seq;
 }
-
-/* ---- threads ------------------------------------------------------------------------------ */
-
-static __attribute__((noinline)) thread_totals_t *new_thread(replay_t *r, uint32_t stream) {
-  static thread_totals_t beyond; /* more streams than threads can exist: a damaged file */
-  if (stream >= STREAMS_MAX) return &beyond;
-  size_t count = stream < 32 ? 64 : 2 * (size_t)stream;
-  thread_totals_t *grown = realloc(r->threads, count * sizeof *grown);
-  if (!grown) return NULL;
-  memset(grown + r->thread_count, 0, (count - r->thread_count) * sizeof *grown);
-  for (size_t i = r->thread_count; i < count; i++)
-    grown[i].stream = (uint32_t)i;
-  r->threads = grown;
-  r->thread_count = count;
-  return &r->threads[stream];
-}
-
-static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
-  return stream < r->thread_count ? &r->threads[stream] : new_thread(r, stream);
-}
-
-thread_totals_t *replay_thread(replay_t *r, uint32_t stream) { return thread_of(r, stream); }
 
 /* ---- events ------------------------------------------------------------------------------- */
 
@@ -155,7 +79,6 @@ static void subtract(counts_t *t, uint32_t weight, uint64_t bytes) {
   t->bytes -= bytes;
 }
 
-/* BLOCK is a copy. */
 static inline void tell(const replay_t *r, const live_block_t *block, replay_change_t change) {
   const replay_options_t *o = r->options;
   if (__builtin_expect(o->on_block != NULL, 0))
@@ -168,16 +91,15 @@ static inline void forget_block(replay_t *r, live_block_t *block, replay_change_
   uint64_t bytes = estimate_scale(block->size, block->weight);
   subtract(&s->live, block->weight, bytes);
   subtract(&r->live, block->weight, bytes);
-  const live_block_t freed = *block;
+  tell(r, block, change);
   live_set_remove(&r->blocks, block);
-  tell(r, &freed, change);
 }
 
 static live_block_t block_of(uint64_t address, uint64_t size, uint32_t stack, uint32_t stream) {
   return (live_block_t){.address = address,
                         .size = size < LIVE_SIZE_MAX ? size & LIVE_SIZE_MAX : LIVE_SIZE_MAX,
                         .stream =
-                            stream < LIVE_STREAM_MAX ? stream & LIVE_STREAM_MAX : LIVE_STREAM_MAX,
+                            stream < LIVE_STREAM_MAX ? stream & LIVE_STREAM_MASK : LIVE_STREAM_MAX,
                         .stack = stack,
                         .weight = WEIGHT_ONE};
 }
@@ -189,39 +111,42 @@ static inline void note_peak(replay_t *r, uint64_t time) {
   r->peak_seq = r->seq;
 }
 
-static inline bool on_alloc(replay_t *r, const record_event_t *e, thread_totals_t *t,
-                            live_block_t *old) {
+/* The event allocates a block; PLACE is that of its address, or NULL. */
+static inline bool on_alloc(replay_t *r, const merge_run_t *run, const merge_event_t *e,
+                            thread_totals_t *t, live_block_t *place) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
-  if (old) {
+  if (__builtin_expect(place && live_set_is_live(place), 0)) {
     r->address_reuses++;
-    forget_block(r, old, REPLAY_FREED);
+    forget_block(r, place, REPLAY_FREED);
   }
   uint32_t index = (uint32_t)(s - r->stacks);
-  live_block_t block = block_of(e->address, e->size, index, e->stream);
-  block.weight = estimate_weight(block.size, e->sample_bytes);
+  live_block_t block = block_of(e->address, e->size, index, run->stream);
+  block.weight = estimate_weight(block.size, run->sample_bytes);
   uint64_t size = block.size, bytes = estimate_scale(size, block.weight);
-  if (e->sample_bytes > r->sample_bytes) r->sample_bytes = e->sample_bytes;
-  if (!live_set_add(&r->blocks, &block)) return false;
+  if (run->sample_bytes > r->sample_bytes) r->sample_bytes = run->sample_bytes;
+  place = live_set_add_at(&r->blocks, place, block);
+  if (!place) return false;
   save_peak(r, s);
   add(&s->allocated, block.weight, bytes);
   add(&s->live, block.weight, bytes);
   add(&t->allocated, block.weight, bytes);
   add(&r->allocated, block.weight, bytes);
   add(&r->live, block.weight, bytes);
-  t->last_allocated = e->sample_bytes ? 0 : e->address; /* the next event may be unrecorded */
+  t->last_allocated = run->sample_bytes ? 0 : e->address; /* the next event may be unrecorded */
   t->last_stack = index;
   add(&r->sizes[class_of(size)].allocated, block.weight, bytes);
   note_peak(r, e->time);
-  tell(r, &block, REPLAY_ALLOCATED);
+  tell(r, place, REPLAY_ALLOCATED);
   return true;
 }
 
 /* Counts a free at an address where no block is live. If not all blocks were recorded, that free
  * may be valid: its block was not sampled, or was allocated before recording began. */
-static void note_invalid_free(replay_t *r, const record_event_t *e, uint64_t address) {
-  bool every = r->mode & RECORD_BLOCKS && !e->sample_bytes;
-  bool twice = every && *freed_slot(r, address) == address;
+static void note_invalid_free(replay_t *r, const merge_run_t *run, const merge_event_t *e,
+                              const live_block_t *place) {
+  bool every = r->mode & RECORD_BLOCKS && !run->sample_bytes;
+  bool twice = every && (place || *freed_slot(r, e->address) == e->address);
   if (twice)
     r->double_frees++;
   else if (r->incomplete || !every) {
@@ -231,14 +156,15 @@ static void note_invalid_free(replay_t *r, const record_event_t *e, uint64_t add
     r->unknown_frees++;
   if (r->invalid_free_count < INVALID_FREES_KEPT)
     r->invalid_frees[r->invalid_free_count++] =
-        (invalid_free_t){e->time, address, e->stack, e->stream, twice};
+        (invalid_free_t){e->time, e->address, e->stack, run->stream, twice};
 }
 
-/* Frees BLOCK at ADDRESS; NULL when no block is live there. */
-static inline bool on_free(replay_t *r, const record_event_t *e, thread_totals_t *t,
-                           uint64_t address, live_block_t *block) {
+/* The event frees a block; PLACE is that of its address, or NULL. */
+static inline bool on_free(replay_t *r, const merge_run_t *run, const merge_event_t *e,
+                           thread_totals_t *t, live_block_t *place) {
   stack_totals_t *s = stack_of(r, e->stack);
   if (!s) return false;
+  live_block_t *block = place && live_set_is_live(place) ? place : NULL;
   uint32_t freed = block ? block->weight : WEIGHT_ONE;
   if (e->kind == EVENT_FREE) {
     s->frees += freed;
@@ -248,38 +174,45 @@ static inline bool on_free(replay_t *r, const record_event_t *e, thread_totals_t
     r->reallocs++;
   }
   if (!block) {
-    note_invalid_free(r, e, address);
+    note_invalid_free(r, run, e, place);
     return true;
   }
-  bool at_once = e->kind == EVENT_FREE && t->last_allocated == address;
+  bool at_once = e->kind == EVENT_FREE && t->last_allocated == e->address;
   if (at_once) {
     r->stacks[t->last_stack].temporary++;
     r->temporary++;
   }
   forget_block(r, block, at_once ? REPLAY_FREED_AT_ONCE : REPLAY_FREED);
-  *freed_slot(r, address) = address;
   return true;
 }
 
-/* The address that the event allocates or frees. */
-static inline uint64_t address_of(const record_event_t *e) {
-  return e->kind == EVENT_REALLOC && e->moment == 0 ? e->old : e->address;
-}
-
-static inline bool is_alloc(const record_event_t *e) {
+static inline bool is_alloc(const merge_event_t *e) {
   return e->kind != EVENT_FREE && !(e->kind == EVENT_REALLOC && e->moment == 0);
 }
 
-/* One step. BLOCK is the live block at its address, or NULL. */
-static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *block) {
-  thread_totals_t *t = thread_of(r, e->stream);
+/* One step. PLACE is that of its address, or NULL. */
+static inline bool apply(replay_t *r, const merge_run_t *run, const merge_event_t *e,
+                         live_block_t *place) {
+  thread_totals_t *t = thread_of(r, run->stream);
   if (!t) return false;
   r->events += e->moment == 0;
   r->seq++;
-  if (is_alloc(e)) return on_alloc(r, e, t, block);
-  bool good = on_free(r, e, t, address_of(e), block);
+  if (is_alloc(e)) return on_alloc(r, run, e, t, place);
+  bool good = on_free(r, run, e, t, place);
   t->last_allocated = 0;
   return good;
+}
+
+/* A block that was freed is no longer in `blocks`. */
+static void note_dropped(void *context, uint64_t address) {
+  *freed_slot(context, address) = address;
+}
+
+static bool start_blocks(replay_t *r) {
+  if (!live_set_init(&r->blocks)) return false;
+  r->blocks.on_drop = note_dropped;
+  r->blocks.on_drop_context = r;
+  return true;
 }
 
 /* ---- modes and snapshots ------------------------------------------------------------------ */
@@ -288,9 +221,10 @@ static inline bool apply(replay_t *r, const record_event_t *e, live_block_t *blo
 static uint64_t forget_all(replay_t *r) {
   uint64_t count = r->blocks.count;
   r->seq++;
-  for (size_t i = 0; r->blocks.count; i = (i + 1) & r->blocks.mask)
-    while (r->blocks.places[i].address)
-      forget_block(r, &r->blocks.places[i], REPLAY_FREED);
+  size_t at = 0;
+  for (live_block_t *block; (block = live_set_next(&r->blocks, &at));)
+    forget_block(r, block, REPLAY_FREED);
+  live_set_clear(&r->blocks);
   return count;
 }
 
@@ -350,18 +284,18 @@ static bool extended_event(replay_t *r, const record_event_t *e) {
 /* Prefetches what the events after E will use: far ahead the places of an event's block and the
  * index of its stack, nearer to E the totals of that stack and of the stack that allocated the
  * block. KNOWN events start at E. Always inline: see live_set_prefetch. */
-static ALWAYS_INLINE void fetch_early(const replay_t *r, const record_event_t *e, uint32_t known) {
+static ALWAYS_INLINE void fetch_early(const replay_t *r, const merge_event_t *e, uint32_t known) {
   if (known > FETCH_PLACES) {
-    const record_event_t *far = e + FETCH_PLACES;
-    live_set_prefetch(&r->blocks, address_of(far));
-    if (r->options->fetched) live_set_prefetch(r->options->fetched, address_of(far));
+    const merge_event_t *far = e + FETCH_PLACES;
+    live_set_prefetch(&r->blocks, far->address);
+    if (r->options->fetched) live_set_prefetch(r->options->fetched, far->address);
     if (far->stack < r->direct_count) __builtin_prefetch(&r->stack_direct[far->stack]);
   }
   if (known > FETCH_TOTALS) {
-    const record_event_t *near = e + FETCH_TOTALS;
+    const merge_event_t *near = e + FETCH_TOTALS;
     uint32_t index = near->stack < r->direct_count ? r->stack_direct[near->stack] : 0;
     if (index) __builtin_prefetch(&r->stacks[index - 1], 1);
-    const live_block_t *place = &r->blocks.places[live_set_home(&r->blocks, address_of(near))];
+    const live_block_t *place = &r->blocks.places[live_set_home(&r->blocks, near->address)];
     if (place->address) __builtin_prefetch(&r->stacks[place->stack], 1);
   }
 }
@@ -424,16 +358,17 @@ static bool call_other(const replay_pass_t *p, const record_event_t *e) {
          o->other(o->other_context, &sample);
 }
 
-static inline step_t other_event(const replay_pass_t *p, const record_event_t *e) {
-  if (e->kind == EVENT_EXTENDED && !extended_event(p->replay, e)) return STEP_NO_MEMORY;
-  bool good = p->before_window || !p->options->other || call_other(p, e);
+static inline step_t other_event(const replay_pass_t *p, const merge_run_t *run, uint32_t n) {
+  const record_event_t e = merge_event(run, n);
+  if (e.kind == EVENT_EXTENDED && !extended_event(p->replay, &e)) return STEP_NO_MEMORY;
+  bool good = p->before_window || !p->options->other || call_other(p, &e);
   return good ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
 /* Event N of the run. */
 static inline step_t one_event(replay_pass_t *p, const merge_run_t *run, uint32_t n) {
   replay_t *r = p->replay;
-  const record_event_t *e = &run->events[n];
+  const merge_event_t *e = &run->events[n];
   r->now = e->time;
   if (__builtin_expect(p->before_window, 0) && e->time >= p->from) {
     p->before_window = false;
@@ -445,16 +380,15 @@ static inline step_t one_event(replay_pass_t *p, const merge_run_t *run, uint32_
     call_on_interval(p, e->time);
   }
   if (__builtin_expect(e->kind == EVENT_SAMPLE || e->kind == EVENT_EXTENDED, 0))
-    return other_event(p, e);
+    return other_event(p, run, n);
   if (__builtin_expect(!r->first_time, 0)) r->first_time = r->peak_time = e->time;
   r->last_time = e->time;
   fetch_early(r, e, run->known - n);
-  uint64_t address = address_of(e);
-  if (!address) return STEP_NEXT; /* a damaged file: no allocator returns 0 */
-  live_block_t *block = live_set_find(&r->blocks, address);
-  if (__builtin_expect(is_alloc(e) == (block != NULL), 0) && merge_defer(p->merge, n))
-    return STEP_HELD;
-  return apply(r, e, block) ? STEP_NEXT : STEP_NO_MEMORY;
+  if (!e->address) return STEP_NEXT; /* a damaged file: no allocator returns 0 */
+  live_block_t *place = live_set_place(&r->blocks, e->address);
+  bool is_live = place && live_set_is_live(place);
+  if (__builtin_expect(is_alloc(e) == is_live, 0) && merge_defer(p->merge, n)) return STEP_HELD;
+  return apply(r, run, e, place) ? STEP_NEXT : STEP_NO_MEMORY;
 }
 
 static void report_progress(const replay_pass_t *p) {
@@ -524,9 +458,8 @@ static int run_between_markers(replay_t *r, merge_t *merge, const replay_options
 
 /* Counts the live blocks at the end by thread and by size. */
 static void count_live(replay_t *r) {
-  for (size_t i = 0; r->blocks.places && i <= r->blocks.mask; i++) {
-    const live_block_t *b = &r->blocks.places[i];
-    if (!b->address) continue;
+  size_t at = 0;
+  for (const live_block_t *b; (b = live_set_next(&r->blocks, &at));) {
     uint64_t bytes = estimate_scale(b->size, b->weight);
     add(&r->sizes[class_of(b->size)].live, b->weight, bytes);
     thread_totals_t *t = thread_of(r, b->stream);
@@ -560,6 +493,13 @@ static void finish(replay_t *r) {
     round_counts((counts_t *[]){&r->sizes[i].allocated, &r->sizes[i].live}, 2);
 }
 
+/* A second thread does not pay off for few events. */
+static void read_ahead(merge_t *merge) {
+  uint64_t done, total;
+  merge_progress(merge, &done, &total);
+  if (total >= READ_AHEAD_BYTES) merge_read_ahead(merge);
+}
+
 int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   static const replay_options_t all = {0};
   memset(r, 0, sizeof *r);
@@ -571,15 +511,16 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->dedup = stack_dedup_new(reader);
   if (!r->dedup) return SONDE_ENOMEM;
   if (is_summary(reader)) {
-    int loaded = make_direct(r) ? summary_read(r, r->options) : SONDE_ENOMEM;
+    int loaded = replay_make_direct(r) ? summary_read(r, r->options) : SONDE_ENOMEM;
     if (loaded < 0) replay_free(r);
     return loaded;
   }
   r->freed = calloc(FREED_SLOTS, sizeof *r->freed);
   merge_t *merge = merge_open(reader);
+  if (merge) read_ahead(merge);
   int status = SONDE_ENOMEM;
   const replay_options_t *o = r->options;
-  if (r->freed && merge && make_direct(r) && live_set_init(&r->blocks) && replay_add_carried(r))
+  if (r->freed && merge && replay_make_direct(r) && start_blocks(r) && replay_add_carried(r))
     status = o->from_marker || o->to_marker ? run_between_markers(r, merge, o) : run(r, merge, o);
   merge_close(merge);
   finish(r);

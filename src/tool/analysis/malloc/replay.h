@@ -106,8 +106,8 @@ typedef struct replay {
   stack_totals_t *stacks;
   size_t stack_count, stack_capacity;
   stack_dedup_t *dedup;
-  /* Ids are assigned in order, so an array maps ids below direct_count to an index + 1. A hash
-   * table maps the other ids, which only damaged files have. */
+  /* An array maps ids below direct_count to an index + 1. A hash table maps all ids of a recording
+   * in which they are too far apart. */
   uint32_t *stack_direct;
   uint32_t direct_count;
   stack_entry_t *known;
@@ -155,7 +155,7 @@ typedef struct replay_options {
   void *on_interval_context;
   uint64_t interval_ns;
 
-  /* Called after each change of the live blocks, also before the window. The block is a copy; its
+  /* Called after each change of the live blocks, also before the window. The block's
    * `stack` is an index of replay->stacks. TIME is in ticks. May be NULL. */
   void (*on_block)(void *context, const replay_t *replay, const live_block_t *block, uint64_t time,
                    replay_change_t change);
@@ -176,7 +176,10 @@ typedef struct replay_options {
 int replay_run(replay_t *out, reader_t *recording, const replay_options_t *options);
 void replay_free(replay_t *replay);
 
-/* ---- for summary_read, which fills a replay without events ---------------------------------- */
+/* ---- for the replay itself, and summary_read, which fills a replay without events ----------- */
+
+/* Allocates the array for ids, if they are not too far apart. False when memory runs out. */
+bool replay_make_direct(replay_t *replay);
 
 /* The totals of a stack or a thread, added when they are new. NULL when memory runs out. A result
  * is valid until the next call. */

@@ -92,9 +92,9 @@ static bool add_block(pools_t *p, uint64_t address, uint64_t size, uint32_t stac
 static void switch_mode(pools_t *p, uint32_t mode) {
   bool on = mode & RECORD_BLOCKS;
   p->incomplete |= on != p->recorded;
-  for (size_t i = 0; on && !p->recorded && p->blocks.count; i = (i + 1) & p->blocks.mask)
-    while (p->blocks.places[i].address)
-      remove_block(p, &p->blocks.places[i]);
+  size_t at = 0;
+  for (live_block_t *block; on && !p->recorded && (block = live_set_next(&p->blocks, &at));)
+    remove_block(p, block);
   p->recorded = on;
 }
 

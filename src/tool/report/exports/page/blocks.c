@@ -90,9 +90,9 @@ bool page_blocks_start(page_blocks_t *b, replay_options_t *window) {
 }
 
 bool page_blocks_finish(page_blocks_t *b, const replay_t *r) {
-  for (size_t i = 0; r->blocks.places && i <= r->blocks.mask && !b->failed; i++) {
-    const live_block_t *block = &r->blocks.places[i];
-    const live_block_t *birth = block->address ? live_set_find(&b->births, block->address) : NULL;
+  size_t at = 0;
+  for (const live_block_t *block; !b->failed && (block = live_set_next(&r->blocks, &at));) {
+    const live_block_t *birth = live_set_find(&b->births, block->address);
     if (!birth) continue;
     page_row_t row = row_of(r, block, birth->size);
     add_row(b, &row);

@@ -62,9 +62,9 @@ static live_block_t *copy_blocks(const profile_source_t *s) {
   const live_set_t *set = &s->replay.blocks;
   live_block_t *out = malloc((set->count + 1) * sizeof *out);
   size_t count = 0;
-  for (size_t i = 0; out && set->places && i <= set->mask; i++) {
-    if (!set->places[i].address) continue;
-    out[count] = set->places[i];
+  size_t at = 0;
+  for (const live_block_t *block; out && (block = live_set_next(set, &at));) {
+    out[count] = *block;
     uint32_t stack = s->replay.stacks[out[count].stack].stack;
     out[count++].stack = resume_recorded_stack(s->reader, stack);
   }
