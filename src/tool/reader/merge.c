@@ -50,6 +50,14 @@ struct merge {
 
 /* ---- batches of one stream ---------------------------------------------------------------- */
 
+/* NULL: out of memory. */
+static event_batch_t *take_spare(merge_t *m) {
+  event_batch_t *batch = m->spare ? m->spare : batch_new();
+  m->spare = NULL;
+  if (batch) batch->first = batch->behind = BATCH_START;
+  return batch;
+}
+
 static void release(merge_t *m, const cursor_t *c, event_batch_t *batch) {
   if (!batch) return;
   if (c->ahead) {
@@ -60,14 +68,14 @@ static void release(merge_t *m, const cursor_t *c, event_batch_t *batch) {
   }
 }
 
-/* The batch after the one of C, of which events may be LEFT. NULL: it cannot be decoded yet, there
- * is none, or out of memory. */
+/* The batch after the one of C, of which events may be LEFT; NULL: it cannot be decoded yet, or
+ * there is none. A batch that is decoded here and has no events left is used again. */
 static event_batch_t *next_batch(merge_t *m, const cursor_t *c, uint32_t left) {
   if (c->ahead)
     return left ? read_ahead_ready(m->ahead, c->ahead) : read_ahead_next(m->ahead, c->ahead);
-  event_batch_t *batch = m->spare ? m->spare : batch_new();
-  m->spare = NULL;
-  if (batch && decoder_fill(c->decoder, batch, left ? -1 : 0) == DECODE_EVENTS) return batch;
+  if (!left) return decoder_fill(c->decoder, c->batch, 0) == DECODE_EVENTS ? c->batch : NULL;
+  event_batch_t *batch = take_spare(m);
+  if (batch && decoder_fill(c->decoder, batch, -1) == DECODE_EVENTS) return batch;
   m->spare = batch;
   return NULL;
 }
@@ -79,22 +87,25 @@ static void __attribute__((noinline)) advance(merge_t *m, cursor_t *c) {
   if (!next) c->next = next = next_batch(m, c, left);
   if (!next || (left && (next->buffer != old->buffer || next->sample_bytes != old->sample_bytes)))
     return;
+  c->next = NULL;
   m->done_bytes += next->place_bytes;
+  if (next == old) return;
   next->first -= left;
   if (left)
     memcpy(next->events + next->first - 1, old->events + old->first - 1,
            (left + 1) * sizeof *old->events);
   c->batch = next;
-  c->next = NULL;
   release(m, c, old);
 }
 
+/* False: out of memory. */
 static bool start_stream(merge_t *m, cursor_t *c) {
   c->decoder = decoder_new(m->reader, c->place, c->place_end);
-  if (!c->decoder) return false; /* out of memory: its events are counted as missing */
+  if (!c->decoder) return false;
   if (m->ahead && c->place_end - c->place >= AHEAD_CHUNKS)
     c->ahead = read_ahead_add(m->ahead, c->decoder);
-  return true;
+  if (!c->ahead) c->batch = take_spare(m);
+  return c->ahead || c->batch;
 }
 
 /* A chunk that cannot be read may be one whose writing goes on, so it does not count. */
@@ -116,6 +127,7 @@ static void end_stream(merge_t *m, cursor_t *c) {
  * chunk, so the memory of a chunk is kept until all its events are consumed. */
 static inline bool refill(merge_t *m, cursor_t *c) {
   if (__builtin_expect(!c->decoder, 0) && !start_stream(m, c)) {
+    /* its events are counted as missing */
     m->reader->damage.missing_chunks += c->place_end - c->place;
     return false;
   }
