@@ -6,7 +6,7 @@
 #include "reader/decode.h"
 
 struct decoder {
-  reader_t *reader;
+  const reader_t *reader;
   /* in reader->chunks: the next place, and the end */
   size_t place, place_end;
   /* of the payload; P is NULL between two chunks */
@@ -18,6 +18,8 @@ struct decoder {
   chunk_buffer_t *buffer;
   /* events of the chunk that are decoded, and those of the place where reading resumes */
   uint64_t decoded, read_before;
+  /* since the last batch */
+  decode_counts_t counts;
   uint32_t guesses[PREDICTOR_ENTRIES];
   chunk_buffer_t buffers[DECODER_BUFFERS];
 };
@@ -47,13 +49,15 @@ static bool begin_chunk(decoder_t *d) {
   return true;
 }
 
-/* Reads the next place into BUFFER. Returns the size of the place in the file. */
-static uint32_t read_place(decoder_t *d, chunk_buffer_t *buffer) {
+/* Reads the next place into BUFFER. */
+static void read_place(decoder_t *d, chunk_buffer_t *buffer) {
   const chunk_place_t *place = &d->reader->chunks.items[d->place++];
   d->stream = place->stream;
   d->buffer = buffer;
-  if (!reader_place(d->reader, place, buffer)) buffer->size = buffer->at = 0;
-  return place->size;
+  d->counts.place_bytes += place->size;
+  if (reader_read_place(d->reader, place, buffer, &d->counts.damaged_chunks)) return;
+  if (!buffer->bytes) d->counts.missing_chunks++;
+  buffer->size = buffer->at = 0;
 }
 
 /* ---- events ------------------------------------------------------------------------------- */
@@ -71,7 +75,7 @@ static inline uint32_t get_stack(decoder_t *d, const uint8_t **p, unsigned head)
 }
 
 static bool bad(decoder_t *d) {
-  damage_count(&d->reader->damage.bad_records);
+  d->counts.bad_records++;
   d->p = d->end;
   return false;
 }
@@ -180,19 +184,25 @@ static bool decode_some(decoder_t *d, event_batch_t *b) {
   return added != 0;
 }
 
+decode_counts_t decoder_take_counts(decoder_t *d) {
+  const decode_counts_t counts = d->counts;
+  d->counts = (decode_counts_t){0};
+  return counts;
+}
+
 decode_status_t decoder_fill(decoder_t *d, event_batch_t *b, int buffer) {
-  b->place_bytes = 0;
   for (;;) {
     b->first = b->behind = BATCH_START;
     if (!d->p) {
       if (d->buffer && begin_chunk(d)) continue;
       if (d->place == d->place_end) return DECODE_END;
       if (buffer < 0) return DECODE_NO_BUFFER;
-      b->place_bytes += read_place(d, &d->buffers[buffer]);
+      read_place(d, &d->buffers[buffer]);
     } else if (!decode_some(d, b)) {
       d->p = NULL;
     } else if (b->first < b->behind) {
       b->buffer = (uint8_t)(d->buffer - d->buffers);
+      b->counts = decoder_take_counts(d);
       return DECODE_EVENTS;
     }
   }
@@ -203,7 +213,7 @@ bool decoder_reached(const decoder_t *d, stream_place_t *reached) {
   return d->start != NULL;
 }
 
-decoder_t *decoder_new(reader_t *reader, size_t place, size_t place_end) {
+decoder_t *decoder_new(const reader_t *reader, size_t place, size_t place_end) {
   decoder_t *d = calloc(1, sizeof *d);
   if (!d) return NULL;
   d->reader = reader;

@@ -141,9 +141,6 @@ struct reader {
   ARRAY(stream_place_t) reached;
 };
 
-/* Several threads decode events, and count what is damaged. */
-static inline void damage_count(uint64_t *count) { __atomic_fetch_add(count, 1, __ATOMIC_RELAXED); }
-
 /* How far STREAM was read before; NULL: not at all. */
 const stream_place_t *reader_resumed(const reader_t *reader, uint32_t stream);
 
@@ -183,6 +180,10 @@ static inline bool chunk_has_record(const chunk_buffer_t *buffer, const uint8_t 
 /* Reads PLACE into BUFFER, which is zeros at first. False if the place is damaged: the caller skips
  * it, and it has been counted. */
 bool reader_place(reader_t *reader, const chunk_place_t *place, chunk_buffer_t *buffer);
+
+/* The same, for any thread: counts damage in *DAMAGED. Without memory, BUFFER->bytes is NULL. */
+bool reader_read_place(const reader_t *reader, const chunk_place_t *place, chunk_buffer_t *buffer,
+                       uint64_t *damaged);
 
 /* The next chunk of BUFFER: its header and payload. False after the last. */
 bool reader_chunk(chunk_buffer_t *buffer, chunk_header_t *header, const uint8_t **payload,

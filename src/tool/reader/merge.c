@@ -12,14 +12,13 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "reader/decode.h"
 #include "reader/merge.h"
 #include "reader/read_ahead.h"
 
-/* A stream with fewer chunks is not decoded ahead. */
-#define AHEAD_CHUNKS 4
+/* A stream with fewer places is not decoded ahead. */
+#define AHEAD_PLACES 4
 
 typedef struct cursor {
   /* the time that orders the heap */
@@ -52,7 +51,7 @@ struct merge {
 
 /* NULL: out of memory. */
 static event_batch_t *take_spare(merge_t *m) {
-  event_batch_t *batch = m->spare ? m->spare : batch_new();
+  event_batch_t *batch = m->spare ? m->spare : malloc(sizeof *batch);
   m->spare = NULL;
   if (batch) batch->first = batch->behind = BATCH_START;
   return batch;
@@ -68,11 +67,18 @@ static void release(merge_t *m, const cursor_t *c, event_batch_t *batch) {
   }
 }
 
+static void count(merge_t *m, decode_counts_t counts) {
+  reader_damage_t *damage = &m->reader->damage;
+  m->done_bytes += counts.place_bytes;
+  damage->damaged_chunks += counts.damaged_chunks;
+  damage->missing_chunks += counts.missing_chunks;
+  damage->bad_records += counts.bad_records;
+}
+
 /* The batch after the one of C, of which events may be LEFT; NULL: it cannot be decoded yet, or
  * there is none. A batch that is decoded here and has no events left is used again. */
 static event_batch_t *next_batch(merge_t *m, const cursor_t *c, uint32_t left) {
-  if (c->ahead)
-    return left ? read_ahead_ready(m->ahead, c->ahead) : read_ahead_next(m->ahead, c->ahead);
+  if (c->ahead) return read_ahead_next(m->ahead, c->ahead, left == 0);
   if (!left) return decoder_fill(c->decoder, c->batch, 0) == DECODE_EVENTS ? c->batch : NULL;
   event_batch_t *batch = take_spare(m);
   if (batch && decoder_fill(c->decoder, batch, -1) == DECODE_EVENTS) return batch;
@@ -88,7 +94,7 @@ static void __attribute__((noinline)) advance(merge_t *m, cursor_t *c) {
   if (!next || (left && (next->buffer != old->buffer || next->sample_bytes != old->sample_bytes)))
     return;
   c->next = NULL;
-  m->done_bytes += next->place_bytes;
+  count(m, next->counts);
   if (next == old) return;
   next->first -= left;
   if (left)
@@ -98,12 +104,17 @@ static void __attribute__((noinline)) advance(merge_t *m, cursor_t *c) {
   release(m, c, old);
 }
 
+/* A packed place takes 16 MB of memory and has more events than all batches. */
+static bool can_read_ahead(const merge_t *m, const cursor_t *c) {
+  return m->ahead && c->place_end - c->place >= AHEAD_PLACES &&
+         m->reader->chunks.items[c->place].span == 1;
+}
+
 /* False: out of memory. */
 static bool start_stream(merge_t *m, cursor_t *c) {
   c->decoder = decoder_new(m->reader, c->place, c->place_end);
   if (!c->decoder) return false;
-  if (m->ahead && c->place_end - c->place >= AHEAD_CHUNKS)
-    c->ahead = read_ahead_add(m->ahead, c->decoder);
+  if (can_read_ahead(m, c)) c->ahead = read_ahead_add(m->ahead, c->decoder);
   if (!c->ahead) c->batch = take_spare(m);
   return c->ahead || c->batch;
 }
@@ -155,6 +166,7 @@ static void sift_down(merge_t *m, size_t i) {
 
 static void drop_top(merge_t *m) {
   note_reached(m, m->heap[0]);
+  if (m->heap[0]->decoder) count(m, decoder_take_counts(m->heap[0]->decoder));
   end_stream(m, m->heap[0]);
   m->heap[0] = m->heap[--m->count];
   if (m->count) sift_down(m, 0);
@@ -285,8 +297,7 @@ merge_t *merge_open(reader_t *r) {
 }
 
 void merge_read_ahead(merge_t *m) {
-  if (!m->reader->resume && !m->ahead && sysconf(_SC_NPROCESSORS_ONLN) > 1)
-    m->ahead = read_ahead_start();
+  if (!m->reader->resume && !m->ahead) m->ahead = read_ahead_start();
 }
 
 void merge_progress(const merge_t *m, uint64_t *done, uint64_t *total) {

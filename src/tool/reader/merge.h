@@ -17,8 +17,7 @@ merge_t *merge_open(reader_t *reader);
 void merge_close(merge_t *merge);
 
 /* Decodes events in a thread of its own, before they are requested; without effect if none can be
- * started. Call it before the first event. Until merge_close, the reader's damage must not be read.
- */
+ * started. Call it before the first event. */
 void merge_read_ahead(merge_t *merge);
 
 /* The next event, valid until the next call; NULL at the end. */

@@ -6,25 +6,30 @@
  * The batch that was given back first is filled first. The other processor has just read the newest
  * ones, and to write to its cache lines would cost a transfer of each: 13 ns an event.
  *
- * The thread never waits for the caller to give back a batch: it sleeps NAP_NS and looks again. By
- * that time the caller has consumed a small part of the batches. A wake-up would cost the caller
- * several microseconds.
+ * The thread does not wait for the caller to give back a batch: it sleeps NAP_NS and looks again,
+ * later after longer times. A wake-up would cost the caller several microseconds. If the thread
+ * sleeps for too long, the caller decodes.
  */
 #define _GNU_SOURCE
 #include "reader/read_ahead.h"
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #include <pthread.h>
-#include <signal.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
-/* The batches take 1.8 MB: more than a second-level cache, less than the last one. */
-#define BATCHES 192
 #define STREAMS 16
+/* Decoded batches of a stream, at most: 0.6 MB. They are allocated when they are needed. */
+#define STREAM_BATCHES 64
 /* Batches that the thread leaves to the caller. */
-#define CALLERS     (2 * STREAMS + 1)
-#define NAP_NS      50000
-#define STACK_BYTES (256u << 10)
+#define CALLERS      (2 * STREAMS + 1)
+#define NAP_NS       50000
+#define NAP_MOST_NS  3200000
+#define WAIT_STEP_NS 5000
 
 struct ahead_stream {
   /* NULL: not in use */
@@ -41,9 +46,8 @@ struct ahead_stream {
 struct read_ahead {
   pthread_t thread;
   pthread_mutex_t lock;
-  /* for the thread: a stream was added, or `stop`; for the caller: a batch was filled */
-  pthread_cond_t work, filled;
-  bool stop, caller_waits;
+  bool stop;
+  /* in the order in which they were given back */
   event_batch_t *free, *free_newest;
   size_t free_count;
   ahead_stream_t streams[STREAMS];
@@ -96,7 +100,7 @@ static bool fill(read_ahead_t *a, ahead_stream_t *s, event_batch_t *batch) {
   pthread_mutex_lock(&a->lock);
   s->is_busy = false;
   s->needs_buffer = status == DECODE_NO_BUFFER;
-  s->has_ended = status == DECODE_END;
+  s->has_ended |= status == DECODE_END;
   if (status == DECODE_EVENTS)
     s->used[batch->buffer]++;
   else
@@ -104,24 +108,25 @@ static bool fill(read_ahead_t *a, ahead_stream_t *s, event_batch_t *batch) {
   return status == DECODE_EVENTS;
 }
 
+static bool can_fill(const ahead_stream_t *s) {
+  return s->decoder && !s->has_ended && !s->is_busy && !(s->needs_buffer && free_buffer(s) < 0);
+}
+
 /* ---- the thread --------------------------------------------------------------------------- */
 
 /* The stream with the fewest decoded batches, of those that can be decoded; NULL: none. */
-static ahead_stream_t *neediest(read_ahead_t *a, bool *has_any) {
+static ahead_stream_t *neediest(read_ahead_t *a) {
   ahead_stream_t *best = NULL;
-  *has_any = false;
   for (size_t i = 0; i < STREAMS; i++) {
     ahead_stream_t *s = &a->streams[i];
-    if (!s->decoder || s->has_ended) continue;
-    *has_any = true;
-    if (s->is_busy || (s->needs_buffer && free_buffer(s) < 0)) continue;
-    if (!best || s->ready < best->ready) best = s;
+    if (can_fill(s) && s->ready < STREAM_BATCHES && (!best || s->ready < best->ready)) best = s;
   }
   return best;
 }
 
-static void nap(read_ahead_t *a) {
-  const struct timespec time = {0, NAP_NS};
+/* Sleeps without the lock. */
+static void nap(read_ahead_t *a, long ns) {
+  const struct timespec time = {0, ns};
   pthread_mutex_unlock(&a->lock);
   (void)nanosleep(&time, NULL);
   pthread_mutex_lock(&a->lock);
@@ -129,62 +134,55 @@ static void nap(read_ahead_t *a) {
 
 static void *run(void *context) {
   read_ahead_t *a = context;
-  bool has_any;
+  long time = NAP_NS;
   pthread_mutex_lock(&a->lock);
   while (!a->stop) {
-    ahead_stream_t *s = neediest(a, &has_any);
-    event_batch_t *batch = s && a->free_count > CALLERS ? take_free(a) : NULL;
+    ahead_stream_t *s = neediest(a);
+    event_batch_t *batch = NULL;
+    if (s) batch = a->free_count > CALLERS ? take_free(a) : malloc(sizeof *batch);
     if (batch) {
+      time = NAP_NS;
       if (fill(a, s, batch)) append(s, batch);
-      if (a->caller_waits) pthread_cond_signal(&a->filled);
-    } else if (has_any) {
-      nap(a);
     } else {
-      pthread_cond_wait(&a->work, &a->lock);
+      nap(a, time);
+      if (time < NAP_MOST_NS) time *= 2;
     }
   }
   pthread_mutex_unlock(&a->lock);
   return NULL;
 }
 
-/* Signals are the caller's. */
-static bool start_thread(read_ahead_t *a) {
-  pthread_attr_t attributes;
-  sigset_t all, before;
-  if (pthread_attr_init(&attributes) != 0) return false;
-  (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = pthread_create(&a->thread, &attributes, run, a) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return started;
-}
-
 /* ---- the caller --------------------------------------------------------------------------- */
+
+static bool has_processors(void) {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set) > 1;
+#endif
+  return sysconf(_SC_NPROCESSORS_ONLN) > 1;
+}
 
 static void free_all(read_ahead_t *a) {
   for (event_batch_t *batch; (batch = take_free(a));)
     free(batch);
   pthread_mutex_destroy(&a->lock);
-  pthread_cond_destroy(&a->work);
-  pthread_cond_destroy(&a->filled);
   free(a);
 }
 
 read_ahead_t *read_ahead_start(void) {
-  read_ahead_t *a = calloc(1, sizeof *a);
+  read_ahead_t *a = has_processors() ? calloc(1, sizeof *a) : NULL;
   if (!a) return NULL;
   pthread_mutex_init(&a->lock, NULL);
-  pthread_cond_init(&a->work, NULL);
-  pthread_cond_init(&a->filled, NULL);
   bool good = true;
-  for (int i = 0; good && i < BATCHES; i++) {
-    event_batch_t *batch = batch_new();
+  for (int i = 0; good && i < CALLERS; i++) {
+    event_batch_t *batch = malloc(sizeof *batch);
     good = batch != NULL;
     if (good) give_back(a, batch);
   }
-  if (good && start_thread(a)) return a;
+#if defined(__GLIBC__)
+  (void)mallopt(M_ARENA_MAX, 1); /* an arena reserves 64 MB, and ulimit -v may not allow that */
+#endif
+  if (good && pthread_create(&a->thread, NULL, run, a) == 0) return a;
   free_all(a);
   return NULL;
 }
@@ -193,7 +191,6 @@ void read_ahead_stop(read_ahead_t *a) {
   if (!a) return;
   pthread_mutex_lock(&a->lock);
   a->stop = true;
-  pthread_cond_signal(&a->work);
   pthread_mutex_unlock(&a->lock);
   pthread_join(a->thread, NULL);
   free_all(a);
@@ -204,47 +201,31 @@ ahead_stream_t *read_ahead_add(read_ahead_t *a, decoder_t *decoder) {
   pthread_mutex_lock(&a->lock);
   for (size_t i = 0; i < STREAMS && !s; i++)
     if (!a->streams[i].decoder) s = &a->streams[i];
-  if (s) {
-    *s = (ahead_stream_t){.decoder = decoder};
-    pthread_cond_signal(&a->work);
-  }
+  if (s) *s = (ahead_stream_t){.decoder = decoder};
   pthread_mutex_unlock(&a->lock);
   return s;
-}
-
-/* Waits until the thread has filled the batch of S that it is at. */
-static void wait_filled(read_ahead_t *a, const ahead_stream_t *s) {
-  a->caller_waits = true;
-  while (s->is_busy)
-    pthread_cond_wait(&a->filled, &a->lock);
-  a->caller_waits = false;
 }
 
 void read_ahead_remove(read_ahead_t *a, ahead_stream_t *s) {
   pthread_mutex_lock(&a->lock);
   s->has_ended = true;
-  wait_filled(a, s);
+  while (s->is_busy)
+    nap(a, WAIT_STEP_NS);
   while (s->oldest)
     give_back(a, take_oldest(s));
   s->decoder = NULL;
   pthread_mutex_unlock(&a->lock);
 }
 
-event_batch_t *read_ahead_next(read_ahead_t *a, ahead_stream_t *s) {
+event_batch_t *read_ahead_next(read_ahead_t *a, ahead_stream_t *s, bool wait) {
   event_batch_t *batch = NULL;
   pthread_mutex_lock(&a->lock);
-  if (!s->oldest) wait_filled(a, s);
+  while (wait && s->is_busy && !s->oldest)
+    nap(a, WAIT_STEP_NS);
   if (s->oldest)
     batch = take_oldest(s);
-  else if (!s->has_ended && (batch = take_free(a)) && !fill(a, s, batch))
+  else if (can_fill(s) && (batch = take_free(a)) && !fill(a, s, batch))
     batch = NULL;
-  pthread_mutex_unlock(&a->lock);
-  return batch;
-}
-
-event_batch_t *read_ahead_ready(read_ahead_t *a, ahead_stream_t *s) {
-  pthread_mutex_lock(&a->lock);
-  event_batch_t *batch = s->oldest ? take_oldest(s) : NULL;
   pthread_mutex_unlock(&a->lock);
   return batch;
 }

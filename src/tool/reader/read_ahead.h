@@ -12,7 +12,7 @@
 
 typedef struct read_ahead read_ahead_t;
 
-/* Starts the thread. NULL: out of memory, or no thread can be started. */
+/* Starts the thread. NULL: there is one processor, out of memory, or no thread can be started. */
 read_ahead_t *read_ahead_start(void);
 
 /* Ends the thread. Call it after all streams were removed. */
@@ -27,13 +27,12 @@ ahead_stream_t *read_ahead_add(read_ahead_t *ahead, decoder_t *decoder);
 void read_ahead_remove(read_ahead_t *ahead, ahead_stream_t *stream);
 
 /* The next batch of STREAM; NULL at its end. If the thread has decoded none yet, the caller decodes
- * it here. */
-event_batch_t *read_ahead_next(read_ahead_t *ahead, ahead_stream_t *stream);
+ * it here, or waits until the thread has. Without WAIT, NULL also means that the thread is decoding
+ * one, or that the batches in use refer to all chunk buffers. */
+event_batch_t *read_ahead_next(read_ahead_t *ahead, ahead_stream_t *stream, bool wait);
 
-/* The same, if the thread has decoded it; else NULL. */
-event_batch_t *read_ahead_ready(read_ahead_t *ahead, ahead_stream_t *stream);
-
-/* Gives back a batch of STREAM. The caller may have two of each stream, and one more. */
+/* Gives back a batch of STREAM. The caller may have two of each stream: the one whose events it
+ * consumes, and the next one; and one more while it replaces a batch. */
 void read_ahead_release(read_ahead_t *ahead, ahead_stream_t *stream, event_batch_t *batch);
 
 #endif

@@ -59,17 +59,22 @@ static bool is_valid(const chunk_header_t *h) {
   return has_valid_fields(h) && h->size <= size_limit(h);
 }
 
-static bool unpack(reader_t *r, chunk_buffer_t *b, uint32_t used) {
+static bool unpack(chunk_buffer_t *b, uint32_t used, uint64_t *damaged) {
   chunk_buffer_t unpacked = {0};
   unpacked.size = packed_unpack(b->bytes + sizeof(chunk_header_t), used, &unpacked.bytes,
                                 &unpacked.capacity, READ_PADDING);
   free(b->bytes);
   *b = unpacked;
-  if (!b->size) damage_count(&r->damage.damaged_chunks);
+  if (!b->size) (*damaged)++;
   return b->size != 0;
 }
 
 bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
+  return reader_read_place(r, place, b, &r->damage.damaged_chunks);
+}
+
+bool reader_read_place(const reader_t *r, const chunk_place_t *place, chunk_buffer_t *b,
+                       uint64_t *damaged) {
   chunk_header_t h;
   size_t need = (size_t)place->size + READ_PADDING;
   b->size = b->at = 0;
@@ -84,19 +89,19 @@ bool reader_place(reader_t *r, const chunk_place_t *place, chunk_buffer_t *b) {
   memset(b->bytes + n, 0, need - n);
   memcpy(&h, b->bytes, sizeof h);
   if (n < sizeof h || !is_valid(&h)) {
-    damage_count(&r->damage.damaged_chunks);
+    (*damaged)++;
     return false;
   }
   bool whole = n == place->size && h.size == place->size;
   if (whole && h.flags & CHUNK_CLOSED && !chunk_is_intact(b->bytes, place->size)) {
-    damage_count(&r->damage.damaged_chunks);
+    (*damaged)++;
     return false;
   }
-  if (!whole) damage_count(&r->damage.damaged_chunks); /* truncated: read as far as it goes */
+  if (!whole) (*damaged)++; /* truncated: read as far as it goes */
   b->size = n;
   if (!(h.flags & CHUNK_PACKED)) return true;
   if (!whole || place->from_shm) return false;
-  return unpack(r, b, h.used);
+  return unpack(b, h.used, damaged);
 }
 
 bool reader_chunk(chunk_buffer_t *b, chunk_header_t *h, const uint8_t **payload,

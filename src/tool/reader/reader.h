@@ -11,7 +11,7 @@
  * user, the reader reads the open chunks in the shared buffers too; otherwise only the chunks in
  * the file.
  *
- * A reader is used by one thread at a time.
+ * One thread at a time calls these functions. Decoders of events (reader/decode.h) read beside it.
  */
 #ifndef SONDE_READER_READER_H
 #define SONDE_READER_READER_H

@@ -104,16 +104,24 @@ static void renew(live_set_t *live, size_t mask) {
   }
 }
 
-/* Makes room. A renewal frees an eighth of the places at least, so that it is rare. */
+void live_set_drop_removed(live_set_t *live) {
+  if (live->removed) renew(live, live->mask);
+}
+
+/* Makes room. A renewal frees an eighth of the places at least, so that it is rare, unless memory
+ * is short. */
 static bool make_room(live_set_t *live) {
   size_t places = live->mask + 1;
-  if (8 * live->removed >= places)
-    renew(live, live->mask);
-  else if (2 * places > live->most)
-    return move_to_large(live);
-  else
-    renew(live, 2 * places - 1);
-  return true;
+  if (8 * live->removed < places) {
+    if (2 * places <= live->most) {
+      renew(live, 2 * places - 1);
+      return true;
+    }
+    if (move_to_large(live)) return true;
+  }
+  bool has_removed = live->removed != 0;
+  live_set_drop_removed(live);
+  return has_removed;
 }
 
 live_block_t *live_set_new_place(live_set_t *live, uint64_t address) {

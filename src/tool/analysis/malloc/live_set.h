@@ -5,9 +5,9 @@
  * A removed block keeps its place, because allocators give most addresses out again. So the next
  * allocation at its address finds this place, and neither a removal nor most additions search for
  * an empty one. Their loops end after an unpredictable number of steps, and each costs a
- * mispredicted branch. Removed blocks are dropped when 5/8 of all places are used. The table grows
- * if most of these blocks are live. A place takes 24 bytes: 38 to 96 bytes a live block, unless the
- * table is small.
+ * mispredicted branch. Removed blocks are dropped when 5/8 of all places are used. The table
+ * doubles then if less than an eighth of the places were removed ones. A place takes 24 bytes: 38
+ * to 96 bytes for each block that was live at once, unless the table is small.
  *
  * The table grows in place, in reserved address space, so that no second table exists beside it; a
  * table of more than 100 MB has moved once. Places are accessed at random, so each event of a large
@@ -126,6 +126,9 @@ static inline void live_set_remove(live_set_t *live, live_block_t *block) {
   live->count--;
   live->removed++;
 }
+
+/* Gives up the places of removed blocks. */
+void live_set_drop_removed(live_set_t *live);
 
 /* Removes all blocks and gives up their places. */
 void live_set_clear(live_set_t *live);

@@ -146,7 +146,7 @@ static inline bool on_alloc(replay_t *r, const merge_run_t *run, const merge_eve
 static void note_invalid_free(replay_t *r, const merge_run_t *run, const merge_event_t *e,
                               const live_block_t *place) {
   bool every = r->mode & RECORD_BLOCKS && !run->sample_bytes;
-  bool twice = every && (place || *freed_slot(r, e->address) == e->address);
+  bool twice = every && !r->has_gaps && (place || *freed_slot(r, e->address) == e->address);
   if (twice)
     r->double_frees++;
   else if (r->incomplete || !every) {
@@ -255,6 +255,7 @@ static void switch_mode(replay_t *r, uint32_t mode, uint64_t time) {
   if (!((before ^ mode) & RECORD_ANY_BLOCKS)) return;
   r->incomplete = true;
   r->blocks_until = mode & RECORD_ANY_BLOCKS ? 0 : time;
+  live_set_drop_removed(&r->blocks);
   memset(r->freed, 0, FREED_SLOTS * sizeof *r->freed);
   if (mode & ~before & RECORD_ANY_BLOCKS && !(before & RECORD_LIVE)) r->untracked += forget_all(r);
 }
@@ -508,6 +509,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->mode = r->modes = r->blocks_mode = reader_header(reader)->mode;
   r->incomplete =
       !(r->mode & (RECORD_BLOCKS | RECORD_SAMPLED_BLOCKS)) || reader_damage(reader)->dropped_chunks;
+  r->has_gaps = reader_damage(reader)->missing_chunks || reader_header(reader)->lost_events;
   r->dedup = stack_dedup_new(reader);
   if (!r->dedup) return SONDE_ENOMEM;
   if (is_summary(reader)) {

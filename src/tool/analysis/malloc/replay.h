@@ -88,14 +88,15 @@ typedef struct replay {
   /* Sequence number of the current step and of the peak's. An event is one or two steps. */
   uint64_t seq, peak_seq;
 
-  uint64_t unknown_frees;       /* of addresses never allocated */
-  uint64_t double_frees;        /* of blocks freed before */
-  uint64_t prerecording_frees;  /* of blocks allocated before their recording began */
-  uint32_t mode;                /* the current RECORD_… bits */
-  uint32_t modes;               /* those of all modes so far */
-  uint32_t blocks_mode;         /* the last one that records blocks */
-  bool incomplete;              /* blocks were not recorded from the start, or not all the time */
-  uint64_t switches, snapshots; /* changes of mode; snapshots of the mode `live` */
+  uint64_t unknown_frees;      /* of addresses never allocated */
+  uint64_t double_frees;       /* of blocks freed before */
+  uint64_t prerecording_frees; /* of blocks allocated before their recording began */
+  uint32_t mode;               /* the current RECORD_… bits */
+  uint32_t modes;              /* those of all modes so far */
+  uint32_t blocks_mode;        /* the last one that records blocks */
+  bool incomplete;             /* blocks were not recorded from the start, or not all the time */
+  bool has_gaps; /* events are missing, so a freed block may have been allocated again */
+  uint64_t switches, snapshots;     /* changes of mode; snapshots of the mode `live` */
   uint64_t unknown_before_snapshot; /* from the last snapshot; part of prerecording_frees */
   uint64_t untracked;               /* blocks that were live when their recording was interrupted */
   uint64_t blocks_until;            /* ticks: blocks were recorded up to here; 0: to the end */
@@ -106,8 +107,8 @@ typedef struct replay {
   stack_totals_t *stacks;
   size_t stack_count, stack_capacity;
   stack_dedup_t *dedup;
-  /* An array maps ids below direct_count to an index + 1. A hash table maps all ids of a recording
-   * in which they are too far apart. */
+  /* An array maps ids below direct_count to an index + 1. A hash table maps the others: those of a
+   * recording whose ids are too far apart, and ids that nothing defines. */
   uint32_t *stack_direct;
   uint32_t direct_count;
   stack_entry_t *known;
@@ -155,7 +156,8 @@ typedef struct replay_options {
   void *on_interval_context;
   uint64_t interval_ns;
 
-  /* Called after each change of the live blocks, also before the window. The block's
+  /* Called after each change of the totals of live blocks, also before the window. A block that
+   * ceases to be live is still in `blocks`. The block's
    * `stack` is an index of replay->stacks. TIME is in ticks. May be NULL. */
   void (*on_block)(void *context, const replay_t *replay, const live_block_t *block, uint64_t time,
                    replay_change_t change);
