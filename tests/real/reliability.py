@@ -495,6 +495,18 @@ def each_cell_is_what_the_page_says():
         print(f"{fault}, {verb}: {word}", flush=True)
 
 
+def address_space_suffices_each_time():
+    """Whether the C library reserves space for the allocations of another thread is a matter of time."""
+    steady = _start(ground := Ground())
+    with ground.cleanup:
+        for _ in range(40):
+            done = subprocess.run(["prlimit", "--as=102400000", SONDE, "stacks", str(steady.pid)], capture_output=True,
+                                  text=True, check=False)
+            assert done.returncode == 0, done.stderr
+        steady.process.stdin.close()
+        assert steady.process.wait(TIMEOUT_SECONDS) == 7
+
+
 CHOSEN = sys.argv[1:]
 if os.geteuid() == 0 and not os.environ.get("SONDE_OWN_MOUNTS") and _may_mount():
     os.execvpe("unshare", ["unshare", "-m", sys.executable, *sys.argv], dict(os.environ, SONDE_OWN_MOUNTS="1"))

@@ -6,6 +6,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#include <sys/resource.h>
+#endif
 
 #include "base/room.h"
 #include "cli/cli.h"
@@ -178,4 +182,17 @@ static int run(int argc, char **argv) {
   return verb->run(argc - 1, argv + 1);
 }
 
-int verbs_run(int argc, char **argv) { return check_output(run(argc, argv)); }
+/* glibc reserves 64 MB of address space for the allocations of each thread. With ulimit -v, no
+ * space may be left for the others. */
+static void share_arena(void) {
+#if defined(__GLIBC__)
+  struct rlimit space;
+  if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    (void)mallopt(M_ARENA_MAX, 1);
+#endif
+}
+
+int verbs_run(int argc, char **argv) {
+  share_arena();
+  return check_output(run(argc, argv));
+}

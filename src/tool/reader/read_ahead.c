@@ -13,9 +13,6 @@
 #define _GNU_SOURCE
 #include "reader/read_ahead.h"
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -179,9 +176,6 @@ read_ahead_t *read_ahead_start(void) {
     good = batch != NULL;
     if (good) give_back(a, batch);
   }
-#if defined(__GLIBC__)
-  (void)mallopt(M_ARENA_MAX, 1); /* an arena reserves 64 MB, and ulimit -v may not allow that */
-#endif
   if (good && pthread_create(&a->thread, NULL, run, a) == 0) return a;
   free_all(a);
   return NULL;
