@@ -38,7 +38,7 @@ packages() {
     libcurl4-openssl-dev:arm64 ;;
   apt-get-package) echo nodejs npm debhelper debootstrap debugedit dpkg-dev git lintian musl-tools python3 rpm rpmlint clang nix-bin ;;
   apt-get-soak) echo nodejs protobuf-compiler clickhouse-server default-jdk-headless postgresql redis-tools ruby3.1 php8.2-cli ;;
-  apt-get-bench) echo heaptrack nodejs perl postgresql redis-tools wrk zstd ;;
+  apt-get-bench) echo heaptrack nodejs perl redis-tools wrk zstd ;;
   dnf-build) echo gcc gcc-c++ binutils cmake ninja-build pkgconf-pkg-config elfutils-devel \
     xz-devel binutils-devel json-c-devel libzstd-devel zlib-devel libyaml-devel protobuf-c-devel protobuf-c-compiler \
     libplist-devel ncurses-devel sqlite-devel libcurl-devel ;;
