@@ -27,6 +27,7 @@ typedef struct cursor {
   uint32_t deferred;
   /* NULL before its first chunk is opened */
   decoder_t *decoder;
+  /* NEXT: decoded, but it cannot be joined to the events that are left of BATCH; NULL: none */
   event_batch_t *batch, *next;
   /* NULL: it is decoded here */
   ahead_stream_t *ahead;
@@ -104,7 +105,7 @@ static void __attribute__((noinline)) advance(merge_t *m, cursor_t *c) {
   release(m, c, old);
 }
 
-/* A packed place takes 16 MB of memory and has more events than all batches. */
+/* A packed place takes up to 17 MB of memory, so only one is unpacked for each stream. */
 static bool can_read_ahead(const merge_t *m, const cursor_t *c) {
   return m->ahead && c->place_end - c->place >= AHEAD_PLACES &&
          m->reader->chunks.items[c->place].span == 1;

@@ -108,8 +108,8 @@ void live_set_drop_removed(live_set_t *live) {
   if (live->removed) renew(live, live->mask);
 }
 
-/* Makes room. A renewal frees an eighth of the places at least, so that it is rare, unless memory
- * is short. */
+/* Makes room. A renewal drops an eighth of the places at least, or a 64th where no larger table
+ * fits, so that it is rare. */
 static bool make_room(live_set_t *live) {
   size_t places = live->mask + 1;
   if (8 * live->removed < places) {
@@ -119,9 +119,9 @@ static bool make_room(live_set_t *live) {
     }
     if (move_to_large(live)) return true;
   }
-  bool has_removed = live->removed != 0;
+  if (64 * live->removed < places) return false;
   live_set_drop_removed(live);
-  return has_removed;
+  return true;
 }
 
 live_block_t *live_set_new_place(live_set_t *live, uint64_t address) {

@@ -99,7 +99,8 @@ static inline live_block_t *live_set_find(const live_set_t *live, uint64_t addre
   return place && place->stream != LIVE_REMOVED ? place : NULL;
 }
 
-/* A place for a block at ADDRESS, which has none; NULL when memory runs out. For live_set_add. */
+/* A place for a block at ADDRESS, which has none; NULL when memory runs out. For
+ * live_set_add_at, which makes it live. */
 live_block_t *live_set_new_place(live_set_t *live, uint64_t address);
 
 /* Adds BLOCK, which is not live. PLACE is the result of live_set_place. Returns its place, valid
