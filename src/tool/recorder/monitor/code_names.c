@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "os/os.h"
 #include "recorder/monitor/monitor_thread.h"
 #include "recorder/monitor/writer.h"
@@ -33,8 +34,9 @@ struct code_names {
   jit_registered_t registered;
   target_t *target;
   uint64_t registered_ns, lists_due_ns;
-  /* pcs at that time */
+  /* pcs and images at that time */
   uint32_t lists_pcs;
+  uint64_t lists_images;
   uint32_t exec_index;
   uint64_t search_due_ns;
   /* pcs and codes of the last look-up */
@@ -60,14 +62,31 @@ static void close_target(code_names_t *n) {
   n->registered.list_count = 0;
 }
 
-/* A library with a list may be loaded at any time. It is searched for when new pcs are there. */
+static uint64_t hash_of_images(const target_t *target) {
+  uint64_t hash = HASH_START;
+  for (size_t i = 0; i < target->modules.count; i++) {
+    const module_t *module = &target->modules.items[i];
+    hash = hash_text(hash_bytes(hash, &module->start, sizeof module->start), module->path);
+  }
+  return hash;
+}
+
+/* A library with a list may be loaded at any time. When new pcs are there, the images are read, and
+ * if they are others than before, the lists are searched for in all symbols of all images. */
 static void find_lists(code_names_t *n, uint64_t now_ns) {
   problem_t problem;
   if (now_ns < n->lists_due_ns || pc_count(n) == n->lists_pcs) return;
   n->lists_due_ns = now_ns + SEARCH_NS;
   n->lists_pcs = pc_count(n);
+  target_t *target = target_open_process((pid_t)n->recording->header.pid, &problem);
+  uint64_t images = target ? hash_of_images(target) : 0;
+  if (target && images == n->lists_images) {
+    target_close(target);
+    return;
+  }
   close_target(n);
-  n->target = target_open_process((pid_t)n->recording->header.pid, &problem);
+  n->target = target;
+  n->lists_images = images;
   if (n->target) jit_registered_find(&n->registered, n->target);
   if (!n->registered.list_count) close_target(n);
 }
@@ -90,7 +109,7 @@ static void follow_exec(code_names_t *n) {
   n->pcs = n->lists_pcs = 0;
   n->known = 0;
   n->files.path[0] = n->files.mapped[0] = 0;
-  n->search_due_ns = n->lists_due_ns = n->registered_ns = 0;
+  n->search_due_ns = n->lists_due_ns = n->lists_images = n->registered_ns = 0;
   n->has_read = false;
   close_target(n);
   jit_registered_free(&n->registered);
