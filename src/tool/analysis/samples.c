@@ -5,28 +5,15 @@
 
 #include "base/array.h"
 
-static uint64_t hash_of_stack(const void *samples, size_t i) {
-  return hash_number(((const samples_t *)samples)->stacks[i].stack);
-}
-
-static sample_stack_t *add_stack(samples_t *s, uint32_t id) {
-  if (!ARRAY_GROW(s->stacks, s->stack_count, s->stack_capacity)) return NULL;
-  s->stacks[s->stack_count++] = (sample_stack_t){.stack = id};
-  return &s->stacks[s->stack_count - 1];
-}
-
-/* NULL when memory runs out. From the first id that is not dense on, new ids are in the index. */
+/* NULL when memory runs out. */
 static sample_stack_t *find_stack(samples_t *s, uint32_t id) {
-  uint32_t *slot, number = ids_find(&s->ids, id);
+  uint32_t number = ids_find(&s->ids, id);
   if (number) return &s->stacks[number - 1];
-  if (!s->index.slots && ids_set(&s->ids, id, s->stack_count, (uint32_t)s->stack_count))
-    return add_stack(s, id);
-  if (!hash_reserve(&s->index, s->stack_count, hash_of_stack, s)) return NULL;
-  HASH_FIND(&s->index, hash_number(id), slot) {
-    if (s->stacks[*slot - 1].stack == id) return &s->stacks[*slot - 1];
-  }
-  sample_stack_t *added = add_stack(s, id);
-  if (added) *slot = (uint32_t)s->stack_count;
+  if (!ARRAY_GROW(s->stacks, s->stack_count, s->stack_capacity) ||
+      !ids_set(&s->ids, id, (uint32_t)s->stack_count))
+    return NULL;
+  sample_stack_t *added = &s->stacks[s->stack_count++];
+  *added = (sample_stack_t){.stack = id};
   return added;
 }
 
@@ -54,6 +41,5 @@ void samples_rank(samples_t *s) {
 void samples_free(samples_t *s) {
   free(s->stacks);
   ids_free(&s->ids);
-  hash_free(&s->index);
   memset(s, 0, sizeof *s);
 }

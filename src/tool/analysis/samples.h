@@ -10,7 +10,6 @@
 #ifndef SONDE_ANALYSIS_SAMPLES_H
 #define SONDE_ANALYSIS_SAMPLES_H
 
-#include "base/hash.h"
 #include "base/ids.h"
 #include "reader/reader.h"
 
@@ -25,8 +24,7 @@ typedef struct samples {
   /* Most ticks first after samples_rank. */
   sample_stack_t *stacks;
   size_t stack_count, stack_capacity;
-  ids_t ids;          /* of the stacks */
-  hash_index_t index; /* of the stacks whose ids are not dense; it may have all */
+  ids_t ids; /* of the stacks */
 } samples_t;
 
 /* The ticks that SAMPLE represents. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Numbers by id, for ids that a recording assigns densely: an array that the id indexes. Nearby ids
- * are nearby in memory, which a hash index would scatter. An id far above the count of the items,
- * which only a damaged file or a small recording has, does not fit; the caller keeps it otherwise.
+ * A map from ids to numbers.
+ *
+ * The ids of a recording are places in tables with free places, so they are in a few ranges and
+ * have gaps. Pages of numbers cover these ranges: a look-up reads one word, and nearby ids are
+ * nearby in memory. The memory of pages is limited, as a damaged file may have ids anywhere. Ids
+ * beyond that are in a hash table.
  */
 #ifndef SONDE_BASE_IDS_H
 #define SONDE_BASE_IDS_H
@@ -10,51 +13,61 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-/* An array of this many ids is made for any recording; beyond it, of so many for each item. */
-#define IDS_ALWAYS   262144u
-#define IDS_PER_ITEM 16u
+#include "base/bits.h"
 
+#define IDS_PAGE 4096u
+/* Pages of any map: 1 MB. */
+#define IDS_PAGES_ALWAYS 64u
+
+typedef struct ids_entry {
+  /* NUMBER is + 1; 0: free */
+  uint32_t id, number;
+} ids_entry_t;
+
+/* All zeros: an empty map with IDS_PAGES_ALWAYS pages at most. */
 typedef struct ids {
-  uint32_t *numbers; /* + 1 by id; 0: none */
-  size_t count;
+  /* numbers + 1, 0: none; by id / IDS_PAGE; NULL: no such page */
+  uint32_t **pages;
+  size_t page_count;
+  /* pages that are allocated; that may be, besides IDS_PAGES_ALWAYS */
+  size_t used, more;
+  /* open addressing, at most half full */
+  ids_entry_t *others;
+  size_t others_mask, others_count;
 } ids_t;
 
-/* The number of ID + 1; 0: none is known here. */
-static inline uint32_t ids_find(const ids_t *ids, uint32_t id) {
-  return id < ids->count ? ids->numbers[id] : 0;
-}
-
-static inline bool ids_grow(ids_t *ids, uint32_t id) {
-  size_t count = ids->count ? ids->count : 1024;
-  while (count <= id)
-    count *= 2;
-  uint32_t *grown = calloc(count, sizeof *grown);
-  if (!grown) return false;
-  if (ids->count) memcpy(grown, ids->numbers, ids->count * sizeof *grown);
-  free(ids->numbers);
-  *ids = (ids_t){grown, count};
-  return true;
-}
-
-/* Whether the number of ID can be set, with ITEMS items so far. */
-static inline bool ids_fits(const ids_t *ids, uint32_t id, size_t items) {
-  return id < ids->count || id < IDS_ALWAYS || id / IDS_PER_ITEM <= items;
-}
-
-/* Sets the number of ID. False: it does not fit, or memory ran out. */
-static inline bool ids_set(ids_t *ids, uint32_t id, size_t items, uint32_t number) {
-  if (!ids_fits(ids, id, items) || (id >= ids->count && !ids_grow(ids, id))) return false;
-  ids->numbers[id] = number + 1;
-  return true;
+/* An empty map with BYTES more of pages. */
+static inline ids_t ids_with(uint64_t bytes) {
+  return (ids_t){.more = (size_t)(bytes / (IDS_PAGE * sizeof(uint32_t)))};
 }
 
 /* IDS is then empty. */
-static inline void ids_free(ids_t *ids) {
-  free(ids->numbers);
-  *ids = (ids_t){0};
+void ids_free(ids_t *ids);
+
+/* For ids_find, ids_set. */
+uint32_t ids_find_other(const ids_t *ids, uint32_t id);
+bool ids_set_new(ids_t *ids, uint32_t id, uint32_t number);
+
+/* The place of ID's number; NULL: it has no page. */
+static ALWAYS_INLINE uint32_t *ids_place(const ids_t *ids, uint32_t id) {
+  uint32_t *page = id / IDS_PAGE < ids->page_count ? ids->pages[id / IDS_PAGE] : NULL;
+  return page ? &page[id % IDS_PAGE] : NULL;
+}
+
+/* The number of ID + 1; 0: it has none. */
+static ALWAYS_INLINE uint32_t ids_find(const ids_t *ids, uint32_t id) {
+  const uint32_t *place = ids_place(ids, id);
+  if (LIKELY(place && *place)) return *place;
+  return ids->others_count ? ids_find_other(ids, id) : 0;
+}
+
+/* Sets the number of ID, which may have had another one. False: out of memory. */
+static inline bool ids_set(ids_t *ids, uint32_t id, uint32_t number) {
+  uint32_t *place = ids_place(ids, id);
+  if (UNLIKELY(!place)) return ids_set_new(ids, id, number);
+  *place = number + 1;
+  return true;
 }
 
 #endif

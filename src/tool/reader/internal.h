@@ -54,11 +54,13 @@ struct resume {
   pool_t names;
 };
 
-/* The items of a table by id. OTHERS has those whose ids are not dense, and may have more. */
-typedef struct id_index {
-  ids_t dense;
-  hash_index_t others;
-} id_index_t;
+/* Of a node: the numbers + 1 of its parent, 0 for the outermost one, and of its frame. */
+typedef struct node_link {
+  uint32_t outer, frame;
+} node_link_t;
+
+/* As OUTER: the parent is not defined; as FRAME, it is 0. */
+#define LINK_MISSING UINT32_MAX
 
 typedef struct frame_text {
   uint32_t frame;
@@ -99,6 +101,10 @@ struct reader {
   ARRAY(record_thread_t) threads;
   ARRAY(record_frame_t) frames;
   ARRAY(record_node_t) nodes;
+  /* of all nodes, in the same order, after the tables were read */
+  ARRAY(node_link_t) links;
+  /* two nodes have one id */
+  bool has_replaced_nodes;
   ARRAY(record_chain_t) chain_nodes;
   ARRAY(merged_stack_t) merged_stacks;
   /* frames that are calls of Python's evaluator */
@@ -124,7 +130,7 @@ struct reader {
   /* of TABLE_PATCHED */
   uint64_t patched[MOVE_FAULT_COUNT];
   /* of images, threads, frames, nodes and chain nodes */
-  id_index_t image_ids, thread_ids, frame_ids, node_ids, chain_ids;
+  ids_t image_ids, thread_ids, frame_ids, node_ids, chain_ids;
   text_block_t *texts;
   /* the program that is read; before its chunks are selected: the requested one, or 0 */
   uint16_t exec_index;
@@ -140,6 +146,16 @@ struct reader {
   uint64_t solid_until;
   ARRAY(stream_place_t) reached;
 };
+
+/* Adds NODE, without links. It replaces a node with the same id. 0 or SONDE_ENOMEM. */
+int reader_put_node(reader_t *reader, record_node_t node);
+
+/* Makes the links of all nodes, after the tables were read. Nodes that are added later get theirs
+ * at once. 0 or SONDE_ENOMEM. */
+int reader_link_nodes(reader_t *reader);
+
+/* The frame of the node number I, which has links; NULL: it is not defined. */
+const record_frame_t *reader_frame_of_node(const reader_t *reader, size_t i);
 
 /* How far STREAM was read before; NULL: not at all. */
 const stream_place_t *reader_resumed(const reader_t *reader, uint32_t stream);

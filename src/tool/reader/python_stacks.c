@@ -30,6 +30,8 @@ typedef struct merge {
   reader_t *reader;
   ARRAY(part_t) parts;
   hash_index_t part_index;
+  /* by stack: the number of its innermost part */
+  ARRAY(size_t) innermost;
   /* numbers of parts that the current stack needs, innermost first */
   ARRAY(size_t) path;
   ARRAY(uint32_t) frames;
@@ -95,20 +97,20 @@ static bool pass_call(merge_t *m, uint32_t *chain) {
   return false;
 }
 
-/* Adds the part and those further out to the path, up to one that is known, whose node is *OUTER.
- * False: a definition is missing, or the two stacks do not fit. */
-static bool find_path(merge_t *m, const merged_stack_t *stack, uint32_t *outer) {
+/* Adds the part INNERMOST of STACK and those further out to the path, up to one that is known,
+ * whose node is *OUTER. False: a definition is missing, or the two stacks do not fit. */
+static bool find_path(merge_t *m, const merged_stack_t *stack, size_t innermost, uint32_t *outer) {
   uint32_t native = stack->native, chain = stack->chain;
   m->path.count = 0;
   for (*outer = 0; native;) {
     bool is_new;
-    size_t number = find_part(m, native, chain, 0, &is_new);
+    size_t number = m->path.count ? find_part(m, native, chain, 0, &is_new) : innermost;
     const record_node_t *n = reader_node(m->reader, native);
     size_t *step =
         number == SIZE_MAX || m->path.count > READER_DEPTH_MAX ? NULL : ARRAY_ADD(m->path);
     if (!step || !n) return false;
     /* The innermost part was made before, with the id of the stack. */
-    if (!is_new && m->path.count > 1) {
+    if (m->path.count > 1 && !is_new) {
       m->path.count--;
       *outer = m->parts.items[number].node;
       return *outer != 0;
@@ -144,17 +146,12 @@ static bool add_part(merge_t *m, size_t number, uint32_t *node) {
 }
 
 /* False: the stack is damaged, or `no_memory`. */
-static bool expand(merge_t *m, const merged_stack_t *stack) {
+static bool expand(merge_t *m, const merged_stack_t *stack, size_t innermost) {
   uint32_t node;
-  if (!find_path(m, stack, &node)) return false;
+  if (!find_path(m, stack, innermost, &node)) return false;
   while (m->path.count)
     if (!add_part(m, m->path.items[--m->path.count], &node)) return false;
   return true;
-}
-
-static part_t *part_of(merge_t *m, const merged_stack_t *s) {
-  bool is_new;
-  return &m->parts.items[find_part(m, s->native, s->chain, 0, &is_new)];
 }
 
 /* Makes the innermost part of each stack, with the first id of its pair. A pair that was recorded
@@ -167,7 +164,12 @@ static bool add_innermost_parts(merge_t *m) {
     bool is_new;
     size_t number = find_part(m, s.native, s.chain, s.id, &is_new);
     if (number == SIZE_MAX) return false;
-    if (is_new || m->parts.items[number].node != s.id) r->merged_stacks.items[kept++] = s;
+    if (!is_new && m->parts.items[number].node == s.id) continue;
+    size_t *innermost = ARRAY_ADD(m->innermost);
+    m->no_memory |= !innermost;
+    if (!innermost) return false;
+    *innermost = number;
+    r->merged_stacks.items[kept++] = s;
   }
   r->merged_stacks.count = kept;
   return true;
@@ -192,11 +194,13 @@ static bool expand_all(merge_t *m) {
   set_next_node(r);
   for (size_t i = 0; i < r->merged_stacks.count && !m->no_memory; i++) {
     const merged_stack_t *s = &r->merged_stacks.items[i];
-    if (part_of(m, s)->node == s->id && !expand(m, s)) r->damage.missing_definitions++;
+    size_t number = m->innermost.items[i];
+    if (m->parts.items[number].node == s->id && !expand(m, s, number))
+      r->damage.missing_definitions++;
   }
   for (size_t i = 0; i < r->merged_stacks.count && !m->no_memory; i++) {
     const merged_stack_t *s = &r->merged_stacks.items[i];
-    uint32_t first = part_of(m, s)->node;
+    uint32_t first = m->parts.items[m->innermost.items[i]].node;
     const record_node_t *n = first == s->id ? NULL : reader_node(r, first);
     if (n && !reader_set_node(r, s->id, n->parent, n->frame)) return false;
   }
@@ -210,6 +214,7 @@ int reader_merge_python(reader_t *r) {
   bool good = r->merged_stacks.count == 0 || expand_all(&m);
   free(m.parts.items);
   free(m.part_index.slots);
+  free(m.innermost.items);
   free(m.path.items);
   free(m.frames.items);
   return good ? 0 : SONDE_ENOMEM;

@@ -489,11 +489,6 @@ int reader_open_bytes(reader_t **out, const void *data, uint64_t size, char *err
   return finish_open(out, r, error, error_size);
 }
 
-static void free_ids(id_index_t *ids) {
-  ids_free(&ids->dense);
-  hash_free(&ids->others);
-}
-
 void reader_close(reader_t *r) {
   if (!r) return;
   if (r->fd >= 0) close(r->fd);
@@ -509,6 +504,7 @@ void reader_close(reader_t *r) {
   free(r->threads.items);
   free(r->frames.items);
   free(r->nodes.items);
+  free(r->links.items);
   free(r->chain_nodes.items);
   free(r->merged_stacks.items);
   free(r->python_calls.items);
@@ -519,11 +515,11 @@ void reader_close(reader_t *r) {
   free(r->functions.items);
   free(r->reached.items);
   reader_free_code(r);
-  free_ids(&r->image_ids);
-  free_ids(&r->thread_ids);
-  free_ids(&r->frame_ids);
-  free_ids(&r->node_ids);
-  free_ids(&r->chain_ids);
+  ids_free(&r->image_ids);
+  ids_free(&r->thread_ids);
+  ids_free(&r->frame_ids);
+  ids_free(&r->node_ids);
+  ids_free(&r->chain_ids);
   free(r);
 }
 

@@ -14,43 +14,23 @@
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
-typedef uint32_t (*key_of_t)(const reader_t *r, size_t index);
-
-/* X_key: the id of item I; X_hash: its hash, for hash_reserve. */
-#define ID_FUNCTIONS(name, table, id)                                                              \
-  static uint32_t name##_key(const reader_t *r, size_t i) { return r->table.items[i].id; }         \
-  static uint64_t name##_hash(const void *r, size_t i) { return hash_number(name##_key(r, i)); }
-ID_FUNCTIONS(image, images, id)
-ID_FUNCTIONS(thread, threads, stream)
-ID_FUNCTIONS(frame, frames, id)
-ID_FUNCTIONS(node, nodes, id)
-ID_FUNCTIONS(chain, chain_nodes, id)
-
 /* The index of ID, or SIZE_MAX. */
-static inline size_t find_id(const reader_t *r, const id_index_t *ids, key_of_t key, uint32_t id) {
-  const hash_index_t *index = &ids->others;
-  const uint32_t *slot;
-  uint32_t number = ids_find(&ids->dense, id);
-  if (number) return number - 1;
-  if (!index->slots) return SIZE_MAX;
-  HASH_FIND(index, hash_number(id), slot) {
-    if (key(r, *slot - 1) == id) return *slot - 1;
-  }
-  return SIZE_MAX;
+static inline size_t find_id(const ids_t *ids, uint32_t id) {
+  uint32_t number = ids_find(ids, id);
+  return number ? number - 1 : SIZE_MAX;
 }
 
-/* Adds item I, the last of its table. It replaces an item with the same id. That item may be among
- * the others although its id would be dense now; the dense one is found first. */
-static int add_id(const reader_t *r, id_index_t *ids, key_of_t key, hash_item_t *hash, size_t i) {
-  hash_index_t *index = &ids->others;
-  uint32_t *slot, id = key(r, i);
-  if (ids_set(&ids->dense, id, i, (uint32_t)i)) return 0;
-  if (!hash_reserve(index, i, hash, r)) return SONDE_ENOMEM;
-  HASH_FIND(index, hash_number(id), slot) {
-    if (key(r, *slot - 1) == id) break;
-  }
-  *slot = (uint32_t)(i + 1);
-  return 0;
+/* Item I has ID. It replaces an item with the same id. */
+static int add_id(ids_t *ids, uint32_t id, size_t i) {
+  return ids_set(ids, id, (uint32_t)i) ? 0 : SONDE_ENOMEM;
+}
+
+uint64_t reader_ids_bytes(const reader_t *r) { return 2 * (r->size + r->shm_size); }
+
+static void start_ids(reader_t *r) {
+  ids_t *const all[] = {&r->image_ids, &r->thread_ids, &r->frame_ids, &r->node_ids, &r->chain_ids};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+    *all[i] = ids_with(reader_ids_bytes(r));
 }
 
 /* ---- records ------------------------------------------------------------------------------ */
@@ -115,13 +95,13 @@ static int read_image(reader_t *r, body_t *b) {
   if (!item) return SONDE_ENOMEM;
   *item = i;
   if (is_agent(i.path)) r->agent = i.id;
-  return add_id(r, &r->image_ids, image_key, image_hash, r->images.count - 1);
+  return add_id(&r->image_ids, item->id, r->images.count - 1);
 }
 
 static void read_unloaded(reader_t *r, body_t *b) {
   uint32_t id = get_id(b);
   uint64_t time = body_number(b);
-  size_t i = find_id(r, &r->image_ids, image_key, id);
+  size_t i = find_id(&r->image_ids, id);
   if (!b->truncated && i != SIZE_MAX) r->images.items[i].unloaded_time = time;
 }
 
@@ -133,7 +113,7 @@ static int read_thread(reader_t *r, body_t *b) {
   t.level = get_id(b);
   t.name = get_text(r, b, NULL);
   if (b->truncated) return 0;
-  size_t known = find_id(r, &r->thread_ids, thread_key, t.stream);
+  size_t known = find_id(&r->thread_ids, t.stream);
   if (known != SIZE_MAX) {
     record_thread_t *before = &r->threads.items[known];
     if (t.time >= before->time) *before = t;
@@ -142,7 +122,7 @@ static int read_thread(reader_t *r, body_t *b) {
   record_thread_t *item = ARRAY_ADD(r->threads);
   if (!item) return SONDE_ENOMEM;
   *item = t;
-  return add_id(r, &r->thread_ids, thread_key, thread_hash, r->threads.count - 1);
+  return add_id(&r->thread_ids, item->stream, r->threads.count - 1);
 }
 
 static int read_frame(reader_t *r, body_t *b) {
@@ -155,7 +135,7 @@ static int read_frame(reader_t *r, body_t *b) {
   record_frame_t *item = ARRAY_ADD(r->frames);
   if (!item) return SONDE_ENOMEM;
   *item = f;
-  return add_id(r, &r->frame_ids, frame_key, frame_hash, r->frames.count - 1);
+  return add_id(&r->frame_ids, item->id, r->frames.count - 1);
 }
 
 static int read_node(reader_t *r, body_t *b) {
@@ -164,10 +144,7 @@ static int read_node(reader_t *r, body_t *b) {
   n.parent = get_id(b);
   n.frame = get_id(b);
   if (b->truncated) return 0;
-  record_node_t *item = ARRAY_ADD(r->nodes);
-  if (!item) return SONDE_ENOMEM;
-  *item = n;
-  return add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1);
+  return reader_put_node(r, n);
 }
 
 static int read_chain(reader_t *r, body_t *b) {
@@ -180,7 +157,7 @@ static int read_chain(reader_t *r, body_t *b) {
   record_chain_t *item = ARRAY_ADD(r->chain_nodes);
   if (!item) return SONDE_ENOMEM;
   *item = n;
-  return add_id(r, &r->chain_ids, chain_key, chain_hash, r->chain_nodes.count - 1);
+  return add_id(&r->chain_ids, item->id, r->chain_nodes.count - 1);
 }
 
 static int read_merged(reader_t *r, body_t *b) {
@@ -306,12 +283,12 @@ static void read_outside(reader_t *r, body_t *b) {
 /* A frame may follow its text and its functions in the file. */
 static void assign_texts(reader_t *r) {
   for (size_t i = 0; i < r->frame_texts.count; i++) {
-    size_t frame = find_id(r, &r->frame_ids, frame_key, r->frame_texts.items[i].frame);
+    size_t frame = find_id(&r->frame_ids, r->frame_texts.items[i].frame);
     if (frame != SIZE_MAX) r->frames.items[frame].text = r->frame_texts.items[i].text;
   }
   for (size_t i = 0; i < r->frame_functions.count; i++) {
     const frame_functions_t *f = &r->frame_functions.items[i];
-    size_t frame = find_id(r, &r->frame_ids, frame_key, f->frame);
+    size_t frame = find_id(&r->frame_ids, f->frame);
     if (frame == SIZE_MAX) continue;
     r->frames.items[frame].functions = &r->functions.items[f->first];
     r->frames.items[frame].function_count = f->count;
@@ -388,13 +365,12 @@ static void mark_same_files(reader_t *r) {
 
 /* The first native frame further out than a frame of an interpreter is the interpreter's. */
 static void find_interpreters(reader_t *r) {
-  for (size_t i = 0; i < r->nodes.count; i++) {
-    const record_frame_t *f = reader_frame(r, r->nodes.items[i].frame);
-    const record_node_t *outer =
-        f && reader_is_interpreted(f) ? reader_node(r, r->nodes.items[i].parent) : NULL;
-    const record_frame_t *native = outer ? reader_frame(r, outer->frame) : NULL;
-    size_t image =
-        native && native->image ? find_id(r, &r->image_ids, image_key, native->image) : SIZE_MAX;
+  for (size_t i = 0; i < r->links.count; i++) {
+    uint32_t outer = r->links.items[i].outer;
+    const record_frame_t *f = outer && outer != LINK_MISSING ? reader_frame_of_node(r, i) : NULL;
+    if (!f || !reader_is_interpreted(f)) continue;
+    const record_frame_t *native = reader_frame_of_node(r, outer - 1);
+    size_t image = native && native->image ? find_id(&r->image_ids, native->image) : SIZE_MAX;
     if (image != SIZE_MAX) r->images.items[image].is_interpreter = true;
   }
   mark_same_files(r);
@@ -403,51 +379,35 @@ static void find_interpreters(reader_t *r) {
 int reader_tables(reader_t *r) {
   chunk_buffer_t buffer = {0};
   int status = 0;
+  start_ids(r);
   for (size_t i = 0; i < r->chunks.count && status == 0; i++)
     if (r->chunks.items[i].type == CHUNK_TABLES)
       status = read_place(r, &r->chunks.items[i], &buffer);
   free(buffer.bytes);
   assign_texts(r);
   if (status == 0) status = reader_merge_python(r);
-  for (size_t i = 0; i < r->nodes.count; i++) {
-    const record_node_t *n = &r->nodes.items[i];
-    if ((n->parent && !reader_node(r, n->parent)) || !reader_frame(r, n->frame))
-      r->damage.missing_definitions++;
-  }
+  if (status == 0) status = reader_link_nodes(r);
   find_interpreters(r);
   return status;
 }
 
 /* ---- more items --------------------------------------------------------------------------- */
 
-static uint64_t next_id(const reader_t *r, key_of_t key, size_t count) {
+static uint64_t next_frame(const reader_t *r) {
   uint32_t highest = 0;
-  for (size_t i = 0; i < count; i++)
-    if (key(r, i) > highest) highest = key(r, i);
+  for (size_t i = 0; i < r->frames.count; i++)
+    if (r->frames.items[i].id > highest) highest = r->frames.items[i].id;
   return (uint64_t)highest + 1;
 }
 
 uint32_t reader_add_frame(reader_t *r, const record_frame_t *frame) {
-  if (!r->next_frame) r->next_frame = next_id(r, frame_key, r->frames.count);
+  if (!r->next_frame) r->next_frame = next_frame(r);
   record_frame_t *item = r->next_frame <= UINT32_MAX ? ARRAY_ADD(r->frames) : NULL;
   if (!item) return 0;
   *item = *frame;
   item->id = (uint32_t)r->next_frame;
-  if (add_id(r, &r->frame_ids, frame_key, frame_hash, r->frames.count - 1) < 0) return 0;
+  if (add_id(&r->frame_ids, item->id, r->frames.count - 1) < 0) return 0;
   return (uint32_t)r->next_frame++;
-}
-
-uint32_t reader_add_node(reader_t *r, uint32_t parent, uint32_t frame) {
-  if (!r->next_node) r->next_node = next_id(r, node_key, r->nodes.count);
-  if (r->next_node > UINT32_MAX) return 0;
-  return reader_set_node(r, (uint32_t)r->next_node, parent, frame) ? (uint32_t)r->next_node++ : 0;
-}
-
-uint32_t reader_set_node(reader_t *r, uint32_t id, uint32_t parent, uint32_t frame) {
-  record_node_t *item = id ? ARRAY_ADD(r->nodes) : NULL;
-  if (!item) return 0;
-  *item = (record_node_t){id, parent, frame};
-  return add_id(r, &r->node_ids, node_key, node_hash, r->nodes.count - 1) < 0 ? 0 : id;
 }
 
 /* ---- queries ------------------------------------------------------------------------------ */
@@ -497,27 +457,27 @@ const record_code_t *reader_codes(const reader_t *r, size_t *count) {
 }
 
 const record_image_t *reader_image(const reader_t *r, uint32_t id) {
-  size_t i = find_id(r, &r->image_ids, image_key, id);
+  size_t i = find_id(&r->image_ids, id);
   return i == SIZE_MAX ? NULL : &r->images.items[i];
 }
 
 const record_thread_t *reader_thread(const reader_t *r, uint32_t stream) {
-  size_t i = find_id(r, &r->thread_ids, thread_key, stream);
+  size_t i = find_id(&r->thread_ids, stream);
   return i == SIZE_MAX ? NULL : &r->threads.items[i];
 }
 
 const record_frame_t *reader_frame(const reader_t *r, uint32_t id) {
-  size_t i = find_id(r, &r->frame_ids, frame_key, id);
+  size_t i = find_id(&r->frame_ids, id);
   return i == SIZE_MAX ? NULL : &r->frames.items[i];
 }
 
 const record_node_t *reader_node(const reader_t *r, uint32_t id) {
-  size_t i = find_id(r, &r->node_ids, node_key, id);
+  size_t i = find_id(&r->node_ids, id);
   return i == SIZE_MAX ? NULL : &r->nodes.items[i];
 }
 
 const record_chain_t *reader_chain_node(const reader_t *r, uint32_t id) {
-  size_t i = find_id(r, &r->chain_ids, chain_key, id);
+  size_t i = find_id(&r->chain_ids, id);
   return i == SIZE_MAX ? NULL : &r->chain_nodes.items[i];
 }
 
@@ -526,42 +486,3 @@ bool reader_is_agent(const reader_t *r, const record_frame_t *f) {
 }
 
 bool reader_is_interpreted(const record_frame_t *f) { return !f->image && language_of_pc(f->pc); }
-
-/* Brent's algorithm detects a cycle of at most READER_DEPTH_MAX / 2 nodes: each time that the depth
- * has doubled, a checkpoint moves to the current node. Longer cycles end at READER_DEPTH_MAX. */
-int reader_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
-  uint32_t checkpoint = 0;
-  int count = 0, nodes = 0;
-  for (; id && count < READER_DEPTH_MAX; nodes++) {
-    const record_node_t *n = reader_node(r, id);
-    const record_frame_t *f = n ? reader_frame(r, n->frame) : NULL;
-    if (!f || id == checkpoint) return -1;
-    if (!(nodes & (nodes - 1))) checkpoint = id;
-    id = n->parent;
-    if (f->flags & FRAME_TRAMPOLINE) continue;
-    if (count < max) frames[count] = f;
-    count++;
-  }
-  return count + (id != 0);
-}
-
-/* Whether F is in the image of an interpreter. */
-static bool is_interpreter(const reader_t *r, const record_frame_t *f) {
-  const record_image_t *image = f->image ? reader_image(r, f->image) : NULL;
-  return image && image->is_interpreter;
-}
-
-int reader_program_stack(const reader_t *r, uint32_t id, const record_frame_t **frames, int max) {
-  int depth = reader_stack(r, id, frames, max), known = depth < max ? depth : max, kept = 0;
-  int own = 0; /* innermost frames of the agent */
-  while (own < known && reader_is_agent(r, frames[own]))
-    own++;
-  if (own) frames[kept++] = frames[own - 1];
-  bool is_inside = false;
-  for (int i = own; i < known; i++) {
-    is_inside |= reader_is_interpreted(frames[i]);
-    if (!reader_is_agent(r, frames[i]) && !(is_inside && is_interpreter(r, frames[i])))
-      frames[kept++] = frames[i];
-  }
-  return known > 0 ? depth - (known - kept) : depth;
-}

@@ -7,6 +7,7 @@
 #define SONDE_ANALYSIS_MALLOC_AGGREGATE_H
 
 #include "analysis/malloc/replay.h"
+#include "base/hash.h"
 
 /* What a report ranks by. */
 typedef enum measure {

@@ -11,7 +11,7 @@
  * blocks is held back (merge_defer). If the event still contradicts them when it returns, the
  * contradiction is counted and the event is applied.
  *
- * Tables here are specialized for speed: the live blocks (live_set.h), and an array from stack ids
+ * Tables here are specialized for speed: the live blocks (live_set.h), and a map from stack ids
  * to totals. Both prefetch the memory that the next events will use.
  */
 #include "analysis/malloc/replay.h"
@@ -43,8 +43,8 @@
 /* ---- totals ------------------------------------------------------------------------------- */
 
 static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
-  uint32_t index = id < r->direct_count ? r->stack_direct[id] : 0;
-  return __builtin_expect(index != 0, 1) ? &r->stacks[index - 1] : replay_stack(r, id);
+  uint32_t number = ids_find(&r->stack_ids, id);
+  return LIKELY(number) ? &r->stacks[number - 1] : replay_stack(r, id);
 }
 
 static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
@@ -290,12 +290,13 @@ static ALWAYS_INLINE void fetch_early(const replay_t *r, const merge_event_t *e,
     const merge_event_t *far = e + FETCH_PLACES;
     live_set_prefetch(&r->blocks, far->address);
     if (r->options->fetched) live_set_prefetch(r->options->fetched, far->address);
-    if (far->stack < r->direct_count) __builtin_prefetch(&r->stack_direct[far->stack]);
+    const uint32_t *number = ids_place(&r->stack_ids, far->stack);
+    if (number) __builtin_prefetch(number);
   }
   if (known > FETCH_TOTALS) {
     const merge_event_t *near = e + FETCH_TOTALS;
-    uint32_t index = near->stack < r->direct_count ? r->stack_direct[near->stack] : 0;
-    if (index) __builtin_prefetch(&r->stacks[index - 1], 1);
+    const uint32_t *number = ids_place(&r->stack_ids, near->stack);
+    if (number && *number) __builtin_prefetch(&r->stacks[*number - 1], 1);
     const live_block_t *place = &r->blocks.places[live_set_home(&r->blocks, near->address)];
     if (place->address) __builtin_prefetch(&r->stacks[place->stack], 1);
   }
@@ -512,8 +513,9 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->has_gaps = reader_damage(reader)->missing_chunks || reader_header(reader)->lost_events;
   r->dedup = stack_dedup_new(reader);
   if (!r->dedup) return SONDE_ENOMEM;
+  r->stack_ids = ids_with(reader_ids_bytes(reader));
   if (is_summary(reader)) {
-    int loaded = replay_make_direct(r) ? summary_read(r, r->options) : SONDE_ENOMEM;
+    int loaded = summary_read(r, r->options);
     if (loaded < 0) replay_free(r);
     return loaded;
   }
@@ -522,7 +524,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   if (merge) read_ahead(merge);
   int status = SONDE_ENOMEM;
   const replay_options_t *o = r->options;
-  if (r->freed && merge && replay_make_direct(r) && start_blocks(r) && replay_add_carried(r))
+  if (r->freed && merge && start_blocks(r) && replay_add_carried(r))
     status = o->from_marker || o->to_marker ? run_between_markers(r, merge, o) : run(r, merge, o);
   merge_close(merge);
   finish(r);
@@ -535,9 +537,7 @@ void replay_free(replay_t *r) {
   stack_dedup_free(r->dedup);
   free(r->freed);
   free(r->stacks);
-  free(r->known);
-  hash_free(&r->stack_index);
-  free(r->stack_direct);
+  ids_free(&r->stack_ids);
   free(r->threads);
   memset(r, 0, sizeof *r);
 }

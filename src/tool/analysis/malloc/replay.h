@@ -10,7 +10,7 @@
 
 #include "analysis/malloc/live_set.h"
 #include "analysis/stack_dedup.h"
-#include "base/hash.h"
+#include "base/ids.h"
 #include "reader/reader.h"
 
 /* Blocks and bytes. During the replay, counts of blocks are in 1/WEIGHT_ONE. */
@@ -68,11 +68,6 @@ typedef struct invalid_free {
 
 #define INVALID_FREES_KEPT 16
 
-/* The index of a stack's totals. */
-typedef struct stack_entry {
-  uint32_t stack, index;
-} stack_entry_t;
-
 typedef struct replay {
   reader_t *reader;
   /* Not 0: blocks were sampled, one per this many bytes, and all amounts are estimates
@@ -107,13 +102,7 @@ typedef struct replay {
   stack_totals_t *stacks;
   size_t stack_count, stack_capacity;
   stack_dedup_t *dedup;
-  /* An array maps ids below direct_count to an index + 1. A hash table maps the others: those of a
-   * recording whose ids are too far apart, and ids that nothing defines. */
-  uint32_t *stack_direct;
-  uint32_t direct_count;
-  stack_entry_t *known;
-  size_t known_count, known_capacity;
-  hash_index_t stack_index;
+  ids_t stack_ids; /* the indices of their totals */
 
   thread_totals_t *threads; /* by stream */
   size_t thread_count;
@@ -179,9 +168,6 @@ int replay_run(replay_t *out, reader_t *recording, const replay_options_t *optio
 void replay_free(replay_t *replay);
 
 /* ---- for the replay itself, and summary_read, which fills a replay without events ----------- */
-
-/* Allocates the array for ids, if they are not too far apart. False when memory runs out. */
-bool replay_make_direct(replay_t *replay);
 
 /* The totals of a stack or a thread, added when they are new. NULL when memory runs out. A result
  * is valid until the next call. */

@@ -150,39 +150,18 @@ static uint32_t make_stack(page_names_t *n, uint32_t id) {
   return node;
 }
 
-static uint64_t hash_of_stack(const void *names, size_t i) {
-  return hash_number(((const page_names_t *)names)->stacks.items[i].id);
-}
-
-/* Of an id that is not dense. */
-static uint32_t sparse_stack(page_names_t *n, uint32_t id) {
-  uint32_t *slot;
-  if (!hash_reserve(&n->stack_index, n->stacks.count, hash_of_stack, n)) goto no_memory;
-  HASH_FIND(&n->stack_index, hash_number(id), slot) {
-    if (n->stacks.items[*slot - 1].id == id) return n->stacks.items[*slot - 1].node;
-  }
-  page_stack_t *item = ARRAY_ADD(n->stacks);
-  if (!item) goto no_memory;
-  *item = (page_stack_t){id, make_stack(n, id)};
-  *slot = (uint32_t)n->stacks.count;
-  return n->failed ? 0 : item->node;
-no_memory:
-  n->failed = true;
-  return 0;
-}
-
 uint32_t page_stack(page_names_t *n, uint32_t id) {
   if (!id || n->failed) return 0;
   uint32_t known = ids_find(&n->stack_ids, id);
   if (known) return known - 1;
-  if (!ids_fits(&n->stack_ids, id, n->nodes.count)) return sparse_stack(n, id);
   uint32_t node = make_stack(n, id);
-  if (!ids_set(&n->stack_ids, id, n->nodes.count, node)) n->failed = true;
+  if (!ids_set(&n->stack_ids, id, node)) n->failed = true;
   return n->failed ? 0 : node;
 }
 
 void page_names_start(page_names_t *n) {
   const page_frame_t none = {0};
+  n->stack_ids = ids_with(reader_ids_bytes(n->report->reader));
   (void)page_text(n, "");
   (void)add_frame(n, &none);
   (void)page_node(n, 0, 0);
@@ -195,11 +174,9 @@ void page_names_free(page_names_t *n) {
   free(n->functions.items);
   free(n->frames.items);
   free(n->nodes.items);
-  free(n->stacks.items);
   hash_free(&n->text_index);
   hash_free(&n->frame_index);
   hash_free(&n->node_index);
-  hash_free(&n->stack_index);
   ids_free(&n->stack_ids);
   free(n->expansions);
   free(n->expanded.items);

@@ -36,20 +36,14 @@ typedef struct page_node {
   uint32_t parent, frame;
 } page_node_t;
 
-/* The node of a stack of the recording. */
-typedef struct page_stack {
-  uint32_t id, node;
-} page_stack_t;
-
 typedef struct page_names {
   const report_t *report;
   ARRAY(char *) texts;
   ARRAY(uint32_t) functions; /* texts that are names of functions, besides those of frames */
   ARRAY(page_frame_t) frames;
   ARRAY(page_node_t) nodes;
-  ARRAY(page_stack_t) stacks;
-  hash_index_t text_index, frame_index, node_index, stack_index;
-  ids_t stack_ids; /* the nodes of dense ids, which are not in `stacks` */
+  hash_index_t text_index, frame_index, node_index;
+  ids_t stack_ids; /* the nodes of stacks of the recording */
   /* By frame of the recording: where its frames are in `expanded`, + 1; 0: not yet. There are their
    * count and then the frames, the outermost first. */
   uint32_t *expansions;
