@@ -14,7 +14,7 @@ static const char *purpose_of(why_t *w, const why_stack_t *s, const why_wait_t *
   if (wait->is_lock) return "a lock";
   const futex_wait_t *called = NULL;
   for (int i = 0; i < s->count && i != s->place; i++) {
-    const futex_wait_t *each = futex_wait_of_function(s->functions[i].name);
+    const futex_wait_t *each = futex_wait_of_function(s->functions[i]->name);
     if (each) called = each;
   }
   if (called) return called->kind;

@@ -162,7 +162,7 @@ static void find_temporary(why_t *w, findings_list_t *out) {
  * their variants, such as __memmove_avx_unaligned_erms. */
 static bool is_copy(const why_stack_t *s) {
   if (s->owner <= 0) return false;
-  const char *name = s->functions[0].name;
+  const char *name = s->functions[0]->name;
   name += strspn(name, "_");
   return !strncmp(name, "memcpy", 6) || !strncmp(name, "memmove", 7) ||
          !strncmp(name, "mempcpy", 7);
@@ -175,7 +175,7 @@ static double allocated_below(why_t *w, const why_function_t *function) {
     const why_stack_t *s = why_stack(w, w->replay->stacks[i].stack);
     bool is_on = false;
     for (int k = 0; k < s->count && !is_on; k++)
-      is_on = why_same_function(&s->functions[k], function);
+      is_on = why_same_function(s->functions[k], function);
     if (is_on) bytes += (double)w->replay->stacks[i].allocated.bytes;
   }
   return bytes;

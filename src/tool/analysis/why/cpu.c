@@ -18,11 +18,11 @@ static bool weigh(const why_t *w, why_weights_t *out) {
 static const why_stack_t *hottest_innermost(const why_t *w, uint64_t all, uint64_t *ticks) {
   for (size_t i = 0; i < w->samples.count; i++) {
     const why_stack_t *s = w->samples.items[i].stack;
-    if (!s->count || (!s->functions[0].known && !*s->functions[0].path)) continue;
+    if (!s->count || (!s->functions[0]->known && !*s->functions[0]->path)) continue;
     *ticks = 0;
     for (size_t k = i; k < w->samples.count; k++) {
       const why_stack_t *other = w->samples.items[k].stack;
-      if (other->count && why_same_function(&other->functions[0], &s->functions[0]))
+      if (other->count && why_same_function(other->functions[0], s->functions[0]))
         *ticks += w->samples.items[k].ticks;
     }
     if ((double)*ticks >= WHY_HOT_SHARE * (double)all) return s;
@@ -62,7 +62,7 @@ static void note_cpu(why_t *w, findings_list_t *out) {
       add_note(w, hot->function, why_place_of(hot->example, hot->function, place),
                (double)hot->total / (double)weights.sum, weights.sum, out);
     else if (other)
-      add_note(w, &other->functions[0], why_function_text(&other->functions[0], place),
+      add_note(w, other->functions[0], why_function_text(other->functions[0], place),
                (double)ticks / (double)weights.sum, weights.sum, out);
   }
   why_weights_free(&weights);
@@ -101,7 +101,7 @@ static const char *const tries[] = {"connect", "socket", "close", NULL};
 static const char *spin_call_of(const why_stack_t *s, const char *const *calls) {
   const char *found = NULL;
   for (int i = 0; i < s->owner; i++) {
-    const char *name = s->functions[i].name + strspn(s->functions[i].name, "_");
+    const char *name = s->functions[i]->name + strspn(s->functions[i]->name, "_");
     for (const char *const *c = calls; *c; c++)
       if (!strcmp(name, *c)) found = *c;
   }
@@ -167,7 +167,7 @@ static void judge_spin(why_t *w, const why_thread_t *t, const char *const *calls
 /* Whether the innermost function is the load of an atomic variable, inlined into the program. */
 static bool is_atomic_load(const why_stack_t *s) {
   if (s->owner < 1) return false;
-  const char *name = s->functions[0].name;
+  const char *name = s->functions[0]->name;
   bool is_atomic = strstr(name, "std::atomic") || strstr(name, "std::__atomic_base");
   return is_atomic && (strstr(name, "::load(") || strstr(name, "::test("));
 }

@@ -58,8 +58,8 @@ static const struct abort_cause *abort_cause_of(const why_stack_t *s) {
 static bool is_endless(const why_stack_t *s) {
   int repeated = 0;
   for (int i = 1; i < s->count; i++)
-    repeated += why_same_function(&s->functions[i], &s->functions[0]) ||
-                (i > 1 && why_same_function(&s->functions[i], &s->functions[1]));
+    repeated += why_same_function(s->functions[i], s->functions[0]) ||
+                (i > 1 && why_same_function(s->functions[i], s->functions[1]));
   return s->count == WHY_DEPTH_MAX && repeated * 3 >= s->count;
 }
 

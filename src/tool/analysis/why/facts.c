@@ -225,21 +225,14 @@ const why_function_t *why_only_caller(why_t *w, const char *const *names) {
   caller_t caller;
   const char *path = w->names.program ? w->names.program(w->names.context) : NULL;
   if (!path || !caller_only(path, names, &caller)) return NULL;
-  why_function_t *function = calloc(1, sizeof *function);
-  why_function_t **kept = function ? ARRAY_ADD(w->functions) : NULL;
-  if (!kept) {
-    free(function);
-    return NULL;
-  }
-  *kept = function;
-  *function = (why_function_t){.name = why_copy_text(w, caller.name),
-                               .file = *caller.file ? why_copy_text(w, caller.file) : NULL,
-                               .line = caller.line,
-                               .library = "",
-                               .path = "",
-                               .own = true,
-                               .known = true};
-  return function;
+  const why_function_t function = {.name = why_copy_text(w, caller.name),
+                                   .file = *caller.file ? why_copy_text(w, caller.file) : NULL,
+                                   .line = caller.line,
+                                   .library = "",
+                                   .path = "",
+                                   .own = true,
+                                   .known = true};
+  return why_keep_function(w, &function);
 }
 
 void why_free(why_t *w) {
@@ -253,6 +246,7 @@ void why_free(why_t *w) {
   free(w->functions.items);
   hash_free(&w->stack_index);
   hash_free(&w->samples_index);
+  hash_free(&w->function_index);
   leaks_at_end_free(&w->leaks);
   free(w->ticks.items);
   free(w->samples.items);

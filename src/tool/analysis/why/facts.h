@@ -43,7 +43,7 @@ typedef struct why_stack {
   int caller; /* of the next other one that called it, except main; -1: none */
   int place;  /* the owner; else the innermost function without a name that is not the system's, as
                  in a stripped program; -1: none */
-  why_function_t functions[];
+  const why_function_t *functions[];
 } why_stack_t;
 
 /* ---- the time line ------------------------------------------------------------------------ */
@@ -176,6 +176,7 @@ typedef struct why {
   hash_index_t stack_index;
   hash_index_t samples_index;
   ARRAY(why_function_t *) functions; /* owned */
+  hash_index_t function_index;
   text_copy_t *texts;
   bool failed; /* out of memory */
 } why_t;
@@ -203,6 +204,10 @@ void why_free(why_t *why);
 /* Adds to the time line of facts that no recording has. NULL: out of memory. */
 why_thread_t *why_thread(why_t *why, uint32_t tid);
 const char *why_copy_text(why_t *why, const char *text);
+
+/* A copy of FUNCTION, which refers to the same texts; equal ones have one copy. Valid until WHY is
+ * freed. NULL: out of memory. */
+const why_function_t *why_keep_function(why_t *why, const why_function_t *function);
 
 /* The names of stack ID; never NULL. Valid until WHY is freed. */
 const why_stack_t *why_stack(why_t *why, uint32_t id);

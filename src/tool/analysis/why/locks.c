@@ -213,7 +213,7 @@ static bool shows_holding(const why_stack_t *s, const why_weights_t *lockers, ui
     const why_weight_t *locker = &lockers->items.items[i];
     if (!locker->own) continue;
     for (int k = 0; k < s->count; k++)
-      if (why_same_function(&s->functions[k], locker->function)) return true;
+      if (why_same_function(s->functions[k], locker->function)) return true;
   }
   return false;
 }

@@ -41,7 +41,7 @@ static size_t stacks_of(why_t *w, const why_function_t *function, size_t **out) 
     const why_stack_t *s = why_stack(w, w->replay->stacks[i].stack);
     bool is_on = false;
     for (int k = 0; k < s->count && !is_on; k++)
-      is_on = why_same_function(&s->functions[k], function);
+      is_on = why_same_function(s->functions[k], function);
     if (is_on) (*out)[count++] = i;
   }
   return count;

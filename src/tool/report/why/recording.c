@@ -76,15 +76,8 @@ void why_report_start(why_report_t *why, const report_t *r, replay_options_t *wi
 
 static const why_function_t *keep_function(why_t *w, const frame_name_t *name) {
   if (!name) return NULL;
-  why_function_t *copy = calloc(1, sizeof *copy);
-  why_function_t **kept = copy ? ARRAY_ADD(w->functions) : NULL;
-  if (!kept) {
-    free(copy);
-    return NULL;
-  }
-  *copy = function_of(name);
-  *kept = copy;
-  return copy;
+  const why_function_t function = function_of(name);
+  return why_keep_function(w, &function);
 }
 
 /* What the owner of the lock did during STALL. */

@@ -80,17 +80,6 @@ static void describe(const waiting_places_t *places, finding_t *f) {
     snprintf(f->what + used, sizeof f->what - used, ", and %zu elsewhere", places->count - named);
 }
 
-/* A copy that lives as long as WHY. NULL: out of memory. */
-static const why_function_t *keep(why_t *w, const why_function_t *function) {
-  why_function_t *copy = malloc(sizeof *copy), **kept = copy ? ARRAY_ADD(w->functions) : NULL;
-  if (!kept) {
-    free(copy);
-    return NULL;
-  }
-  *copy = *function;
-  return *kept = copy;
-}
-
 static void replace_note(findings_list_t *list, const finding_t *f) {
   size_t kept = 0;
   for (size_t i = 0; i < list->count; i++)
@@ -107,7 +96,7 @@ static void add_note(why_report_t *why, waiting_places_t *places, size_t gorouti
   finding_t f = {.kind = WHY_BLOCKED,
                  .is_note = true,
                  .score = 15,
-                 .culprit = keep(&why->facts, &places->all.items[0].function),
+                 .culprit = why_keep_function(&why->facts, &places->all.items[0].function),
                  .amount = (double)places->count,
                  .unit = "goroutines"};
   describe(places, &f);

@@ -387,19 +387,13 @@ static void keep_culprits(why_report_t *why) {
   why_t *w = &why->facts;
   for (size_t i = 0; i < why->findings.count; i++) {
     finding_t *f = &why->findings.items[i];
-    why_function_t *copy = f->culprit ? calloc(1, sizeof *copy) : NULL;
-    why_function_t **kept = copy ? ARRAY_ADD(w->functions) : NULL;
-    if (kept) {
-      *kept = copy;
-      *copy = *f->culprit;
-      copy->name = why_copy_text(w, copy->name);
-      copy->library = why_copy_text(w, copy->library);
-      copy->path = why_copy_text(w, copy->path);
-      if (copy->file) copy->file = why_copy_text(w, copy->file);
-    } else {
-      free(copy);
-    }
-    f->culprit = kept ? copy : NULL;
+    if (!f->culprit) continue;
+    why_function_t copy = *f->culprit;
+    copy.name = why_copy_text(w, copy.name);
+    copy.library = why_copy_text(w, copy.library);
+    copy.path = why_copy_text(w, copy.path);
+    if (copy.file) copy.file = why_copy_text(w, copy.file);
+    f->culprit = why_keep_function(w, &copy);
   }
 }
 
