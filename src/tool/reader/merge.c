@@ -42,8 +42,9 @@ struct merge {
   read_ahead_t *ahead;
   /* without a stream */
   event_batch_t *spare;
-  /* merge_next returned the first event; its next call consumes it */
-  bool returned;
+  /* of merge_next: the run and how many of its events it returned, with the last one */
+  merge_run_t run;
+  uint32_t returned;
   record_event_t event;
   uint64_t done_bytes, total_bytes;
 };
@@ -236,11 +237,12 @@ void merge_consume(merge_t *m, uint32_t n) {
 }
 
 const record_event_t *merge_next(merge_t *m) {
-  merge_run_t run;
-  merge_consume(m, m->returned);
-  m->returned = merge_run(m, &run);
-  if (!m->returned) return NULL;
-  m->event = merge_event(&run, 0);
+  if (m->returned == m->run.count) {
+    merge_consume(m, m->returned);
+    m->returned = m->run.count = 0;
+    if (!merge_run(m, &m->run)) return NULL;
+  }
+  m->event = merge_event(&m->run, m->returned++);
   return &m->event;
 }
 
