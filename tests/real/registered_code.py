@@ -105,6 +105,43 @@ def codes_at_one_address():
     return str(found)
 
 
+# Runs code that nobody names, and then what the library of argument 1 does.
+LATE = r"""
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+int main(int argc, char **argv) {
+  static const unsigned char spin[] = {
+#if defined(__x86_64__)
+      0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3}; /* dec %rdi; jne; ret */
+#else
+      0x00, 0x04, 0x00, 0xf1, 0xe1, 0xff, 0xff, 0x54, 0xc0, 0x03, 0x5f, 0xd6}; /* subs x0, x0, #1; b.ne; ret */
+#endif
+  void *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(code, spin, sizeof spin);
+  __builtin___clear_cache(code, (char *)code + sizeof spin);
+  while (clock() < CLOCKS_PER_SEC / 2) ((void (*)(long))code)(1000000);
+  void *library = dlopen(argv[1], RTLD_NOW);
+  int (*run)(int, char **) = library ? (int (*)(int, char **))dlsym(library, "registers_main") : 0;
+  return run ? run(argc - 1, argv + 1) : 1;
+}
+"""
+
+
+def a_library_that_is_loaded_later():
+    """sonde has then searched the images before; it searches again, at most two seconds later."""
+    if SANITIZED:
+        skip("the agent is not built with a sanitizer")
+    library = compile_c(source_file("real", "gdb", "registers.c"), "-g", "-O1", "-shared", "-fPIC", "-Dmain=registers_main",
+                        out=fresh(".so"))
+    objects = [_made(f"made_{number}") for number in range(5)]
+    path, _ = record([compile_c(LATE, "-O1", "-ldl"), library, "spin", *objects], "--sample=500", text=True)
+    found = _seconds_of(path)
+    assert "made_4_inner" in found, found
+    return str(found)
+
+
 def recorded_from_outside():
     process = start_ready([_program(), "wait", _made("made_waits")])
     path = fresh()

@@ -54,12 +54,14 @@ struct resume {
   pool_t names;
 };
 
-/* Of a node: the numbers + 1 of its parent, 0 for the outermost one, and of its frame. */
+/* Links of a node to other items, as their numbers + 1. */
 typedef struct node_link {
-  uint32_t outer, frame;
+  /* its parent; 0: it is the outermost node; LINK_MISSING: the parent is not defined */
+  uint32_t outer;
+  /* 0: the frame is not defined */
+  uint32_t frame;
 } node_link_t;
 
-/* As OUTER: the parent is not defined; as FRAME, it is 0. */
 #define LINK_MISSING UINT32_MAX
 
 typedef struct frame_text {
@@ -101,9 +103,10 @@ struct reader {
   ARRAY(record_thread_t) threads;
   ARRAY(record_frame_t) frames;
   ARRAY(record_node_t) nodes;
-  /* of all nodes, in the same order, after the tables were read */
+  /* of all nodes, in the same order, if `is_linked` */
   ARRAY(node_link_t) links;
-  /* two nodes have one id */
+  bool is_linked;
+  /* two nodes have one id, and another parent or frame */
   bool has_replaced_nodes;
   ARRAY(record_chain_t) chain_nodes;
   ARRAY(merged_stack_t) merged_stacks;
@@ -150,9 +153,12 @@ struct reader {
 /* Adds NODE, without links. It replaces a node with the same id. 0 or SONDE_ENOMEM. */
 int reader_put_node(reader_t *reader, record_node_t node);
 
-/* Makes the links of all nodes, after the tables were read. Nodes that are added later get theirs
- * at once. 0 or SONDE_ENOMEM. */
+/* Makes the links of all nodes; reader_stack needs them. Nodes that reader_set_node adds later get
+ * theirs at once. 0 or SONDE_ENOMEM. */
 int reader_link_nodes(reader_t *reader);
+
+/* An id above those of all nodes. */
+uint64_t reader_next_node(const reader_t *reader);
 
 /* The frame of the node number I, which has links; NULL: it is not defined. */
 const record_frame_t *reader_frame_of_node(const reader_t *reader, size_t i);

@@ -42,7 +42,7 @@ struct merge {
   read_ahead_t *ahead;
   /* without a stream */
   event_batch_t *spare;
-  /* of merge_next: the run and how many of its events it returned, with the last one */
+  /* of merge_next: its run, how many events of that it has returned, and the last one */
   merge_run_t run;
   uint32_t returned;
   record_event_t event;

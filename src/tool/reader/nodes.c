@@ -10,10 +10,12 @@
 /* ---- nodes -------------------------------------------------------------------------------- */
 
 int reader_put_node(reader_t *r, record_node_t n) {
+  uint32_t number = ids_find(&r->node_ids, n.id);
+  const record_node_t *before = number ? &r->nodes.items[number - 1] : NULL;
+  r->has_replaced_nodes |= before && (before->parent != n.parent || before->frame != n.frame);
   record_node_t *item = ARRAY_ADD(r->nodes);
   if (!item) return SONDE_ENOMEM;
   *item = n;
-  r->has_replaced_nodes |= ids_find(&r->node_ids, n.id) != 0;
   return ids_set(&r->node_ids, n.id, (uint32_t)(r->nodes.count - 1)) ? 0 : SONDE_ENOMEM;
 }
 
@@ -22,7 +24,7 @@ const record_frame_t *reader_frame_of_node(const reader_t *r, size_t i) {
   return frame ? &r->frames.items[frame - 1] : NULL;
 }
 
-/* Of node I. Its parent is usually the node before it. */
+/* Of node I, all nodes before which have links. Its parent is usually the node before it. */
 static node_link_t link_of(const reader_t *r, size_t i) {
   const record_node_t *n = &r->nodes.items[i];
   node_link_t link = {.frame = ids_find(&r->frame_ids, n->frame)};
@@ -34,18 +36,21 @@ static node_link_t link_of(const reader_t *r, size_t i) {
   return link;
 }
 
+static bool add_link(reader_t *r) {
+  node_link_t *link = ARRAY_ADD(r->links);
+  if (link) *link = link_of(r, r->links.count - 1);
+  return link != NULL;
+}
+
 int reader_link_nodes(reader_t *r) {
+  r->is_linked = true;
   r->links.count = 0;
-  for (size_t i = 0; i < r->nodes.count; i++) {
-    node_link_t *link = ARRAY_ADD(r->links);
-    if (!link) return SONDE_ENOMEM;
-    *link = link_of(r, i);
-    if (link->outer == LINK_MISSING || !link->frame) r->damage.missing_definitions++;
-  }
+  while (r->links.count < r->nodes.count)
+    if (!add_link(r)) return SONDE_ENOMEM;
   return 0;
 }
 
-static uint64_t next_node(const reader_t *r) {
+uint64_t reader_next_node(const reader_t *r) {
   uint32_t highest = 0;
   for (size_t i = 0; i < r->nodes.count; i++)
     if (r->nodes.items[i].id > highest) highest = r->nodes.items[i].id;
@@ -53,22 +58,17 @@ static uint64_t next_node(const reader_t *r) {
 }
 
 uint32_t reader_add_node(reader_t *r, uint32_t parent, uint32_t frame) {
-  if (!r->next_node) r->next_node = next_node(r);
+  if (!r->next_node) r->next_node = reader_next_node(r);
   if (r->next_node > UINT32_MAX) return 0;
   return reader_set_node(r, (uint32_t)r->next_node, parent, frame) ? (uint32_t)r->next_node++ : 0;
 }
 
-/* With links, the node of an id that is not new also has the place of the one before. */
+/* All links are made again if nodes may have links to an earlier node with ID: it is rare. */
 uint32_t reader_set_node(reader_t *r, uint32_t id, uint32_t parent, uint32_t frame) {
-  bool has_links = r->links.count == r->nodes.count;
-  uint32_t before = ids_find(&r->node_ids, id);
+  bool is_known = ids_find(&r->node_ids, id) != 0;
   if (!id || reader_put_node(r, (record_node_t){id, parent, frame}) < 0) return 0;
-  if (!has_links) return id;
-  node_link_t *link = ARRAY_ADD(r->links);
-  if (!link) return 0;
-  *link = link_of(r, r->nodes.count - 1);
-  if (before) r->links.items[before - 1] = *link;
-  return id;
+  if (!r->is_linked) return id;
+  return (is_known ? reader_link_nodes(r) == 0 : add_link(r)) ? id : 0;
 }
 
 /* ---- stacks -------------------------------------------------------------------------------- */

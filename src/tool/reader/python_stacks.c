@@ -177,12 +177,10 @@ static bool add_innermost_parts(merge_t *m) {
 
 /* New nodes get ids above all others. */
 static void set_next_node(reader_t *r) {
-  uint32_t highest = 0;
+  r->next_node = reader_next_node(r);
   for (size_t i = 0; i < r->merged_stacks.count; i++)
-    if (r->merged_stacks.items[i].id > highest) highest = r->merged_stacks.items[i].id;
-  for (size_t i = 0; i < r->nodes.count; i++)
-    if (r->nodes.items[i].id > highest) highest = r->nodes.items[i].id;
-  r->next_node = (uint64_t)highest + 1;
+    if (r->merged_stacks.items[i].id >= r->next_node)
+      r->next_node = (uint64_t)r->merged_stacks.items[i].id + 1;
 }
 
 /* A pair may have several ids. The first gets the nodes, the others copies of the innermost one. */

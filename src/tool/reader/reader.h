@@ -141,9 +141,6 @@ const reader_damage_t *reader_damage(const reader_t *reader);
  * beyond the last. */
 const char *reader_argument(const reader_t *reader, uint32_t index);
 
-/* Bytes that a map of the recording's ids may have (base/ids.h): in proportion to its size. */
-uint64_t reader_ids_bytes(const reader_t *reader);
-
 /* The tables. Pointers stay valid until reader_close. */
 const record_image_t *reader_images(const reader_t *reader, size_t *count);
 const record_thread_t *reader_threads(const reader_t *reader, size_t *count);

@@ -25,14 +25,6 @@ static int add_id(ids_t *ids, uint32_t id, size_t i) {
   return ids_set(ids, id, (uint32_t)i) ? 0 : SONDE_ENOMEM;
 }
 
-uint64_t reader_ids_bytes(const reader_t *r) { return 2 * (r->size + r->shm_size); }
-
-static void start_ids(reader_t *r) {
-  ids_t *const all[] = {&r->image_ids, &r->thread_ids, &r->frame_ids, &r->node_ids, &r->chain_ids};
-  for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-    *all[i] = ids_with(reader_ids_bytes(r));
-}
-
 /* ---- records ------------------------------------------------------------------------------ */
 
 static uint32_t get_id(body_t *b) {
@@ -376,10 +368,15 @@ static void find_interpreters(reader_t *r) {
   mark_same_files(r);
 }
 
+static void count_missing(reader_t *r) {
+  for (size_t i = 0; i < r->links.count; i++)
+    if (r->links.items[i].outer == LINK_MISSING || !r->links.items[i].frame)
+      r->damage.missing_definitions++;
+}
+
 int reader_tables(reader_t *r) {
   chunk_buffer_t buffer = {0};
   int status = 0;
-  start_ids(r);
   for (size_t i = 0; i < r->chunks.count && status == 0; i++)
     if (r->chunks.items[i].type == CHUNK_TABLES)
       status = read_place(r, &r->chunks.items[i], &buffer);
@@ -387,8 +384,10 @@ int reader_tables(reader_t *r) {
   assign_texts(r);
   if (status == 0) status = reader_merge_python(r);
   if (status == 0) status = reader_link_nodes(r);
+  if (status < 0) return status;
+  count_missing(r);
   find_interpreters(r);
-  return status;
+  return 0;
 }
 
 /* ---- more items --------------------------------------------------------------------------- */

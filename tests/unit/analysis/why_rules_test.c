@@ -435,6 +435,29 @@ static void a_wait_is_a_fault_if_it_cannot_end(void **unused) {
   assert_none(with_wait(false, 2));
 }
 
+static void equal_functions_have_one_copy(void **state) {
+  (void)state;
+  why_t *w = new_facts();
+  why_function_t function = {.name = "name", .file = "file.c", .library = "", .path = ""};
+  const why_function_t *kept[1000];
+  for (uint32_t i = 0; i < 1000; i++) {
+    function.line = i;
+    kept[i] = why_keep_function(w, &function);
+    assert_non_null(kept[i]);
+  }
+  for (uint32_t i = 0; i < 1000; i++) {
+    function.line = i;
+    assert_ptr_equal(why_keep_function(w, &function), kept[i]);
+    assert_int_equal(kept[i]->line, i);
+  }
+  function.own = true;
+  assert_ptr_not_equal(why_keep_function(w, &function), kept[999]);
+  const why_stack_t *s = why_stack(w, THROWS), *other = why_stack(w, THROWS_OFTEN);
+  assert_ptr_equal(s->functions[s->count - 1], other->functions[other->count - 1]); /* main */
+  why_free(w);
+  free(w);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_most_frequent_caller_is_named),
@@ -451,6 +474,7 @@ int main(void) {
       cmocka_unit_test(a_flush_after_each_write_is_told),
       cmocka_unit_test(a_flush_after_each_write_is_told_on_a_busy_machine),
       cmocka_unit_test(a_writer_that_readers_starve_is_told),
-      cmocka_unit_test(many_threads_that_wake_up_for_nothing_are_told)};
+      cmocka_unit_test(many_threads_that_wake_up_for_nothing_are_told),
+      cmocka_unit_test(equal_functions_have_one_copy)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

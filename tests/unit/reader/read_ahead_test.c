@@ -204,6 +204,27 @@ static void the_events_are_the_same(void **unused) {
   free(data);
 }
 
+/* merge_next, one event after the other. */
+static void single_events_are_those_of_runs(void **unused) {
+  (void)unused;
+  uint64_t size, count = 0;
+  uint8_t *data = make(&size);
+  pair_t p;
+  merge_run_t run;
+  assert_true(open_pair(&p, data, size));
+  for (; merge_run(p.merges[1], &run); merge_consume(p.merges[1], run.count))
+    for (uint32_t i = 0; i < run.count; i++, count++) {
+      const record_event_t *e = merge_next(p.merges[0]);
+      assert_non_null(e);
+      compare_event(*e, merge_event(&run, i));
+    }
+  assert_null(merge_next(p.merges[0]));
+  assert_null(merge_next(p.merges[0]));
+  assert_true(count > (uint64_t)THREADS * EVENTS);
+  close_pair(&p);
+  free(data);
+}
+
 static void a_merge_can_be_closed_at_any_time(void **unused) {
   (void)unused;
   uint64_t size, state = seed;
@@ -250,6 +271,7 @@ int main(void) {
   print_message("SONDE_SEED=%llu\n", (unsigned long long)seed);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_events_are_the_same),
+      cmocka_unit_test(single_events_are_those_of_runs),
       cmocka_unit_test(a_merge_can_be_closed_at_any_time),
       cmocka_unit_test(damage_is_counted_when_it_is_reached),
   };

@@ -42,11 +42,6 @@
 
 /* ---- totals ------------------------------------------------------------------------------- */
 
-static inline stack_totals_t *stack_of(replay_t *r, uint32_t id) {
-  uint32_t number = ids_find(&r->stack_ids, id);
-  return LIKELY(number) ? &r->stacks[number - 1] : replay_stack(r, id);
-}
-
 static inline thread_totals_t *thread_of(replay_t *r, uint32_t stream) {
   return __builtin_expect(stream < r->thread_count, 1) ? &r->threads[stream]
                                                        : replay_thread(r, stream);
@@ -114,7 +109,7 @@ static inline void note_peak(replay_t *r, uint64_t time) {
 /* The event allocates a block; PLACE is that of its address, or NULL. */
 static inline bool on_alloc(replay_t *r, const merge_run_t *run, const merge_event_t *e,
                             thread_totals_t *t, live_block_t *place) {
-  stack_totals_t *s = stack_of(r, e->stack);
+  stack_totals_t *s = replay_stack(r, e->stack);
   if (!s) return false;
   if (__builtin_expect(place && live_set_is_live(place), 0)) {
     r->address_reuses++;
@@ -162,7 +157,7 @@ static void note_invalid_free(replay_t *r, const merge_run_t *run, const merge_e
 /* The event frees a block; PLACE is that of its address, or NULL. */
 static inline bool on_free(replay_t *r, const merge_run_t *run, const merge_event_t *e,
                            thread_totals_t *t, live_block_t *place) {
-  stack_totals_t *s = stack_of(r, e->stack);
+  stack_totals_t *s = replay_stack(r, e->stack);
   if (!s) return false;
   live_block_t *block = place && live_set_is_live(place) ? place : NULL;
   uint32_t freed = block ? block->weight : WEIGHT_ONE;
@@ -231,7 +226,7 @@ static uint64_t forget_all(replay_t *r) {
 static bool add_snapshot_block(void *context, const record_block_t *b) {
   replay_t *r = context;
   if (!b->address) return true;
-  stack_totals_t *s = stack_of(r, b->stack);
+  stack_totals_t *s = replay_stack(r, b->stack);
   live_block_t *old = live_set_find(&r->blocks, b->address);
   if (!s) return false;
   if (old) forget_block(r, old, REPLAY_FREED);
@@ -513,7 +508,7 @@ int replay_run(replay_t *r, reader_t *reader, const replay_options_t *options) {
   r->has_gaps = reader_damage(reader)->missing_chunks || reader_header(reader)->lost_events;
   r->dedup = stack_dedup_new(reader);
   if (!r->dedup) return SONDE_ENOMEM;
-  r->stack_ids = ids_with(reader_ids_bytes(reader));
+  (void)reader_nodes(reader, &r->stack_ids.expected);
   if (is_summary(reader)) {
     int loaded = summary_read(r, r->options);
     if (loaded < 0) replay_free(r);

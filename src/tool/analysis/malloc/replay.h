@@ -169,9 +169,15 @@ void replay_free(replay_t *replay);
 
 /* ---- for the replay itself, and summary_read, which fills a replay without events ----------- */
 
+/* For replay_stack. */
+stack_totals_t *replay_new_stack(replay_t *replay, uint32_t id);
+
 /* The totals of a stack or a thread, added when they are new. NULL when memory runs out. A result
  * is valid until the next call. */
-stack_totals_t *replay_stack(replay_t *replay, uint32_t id);
+static inline stack_totals_t *replay_stack(replay_t *replay, uint32_t id) {
+  uint32_t number = ids_find(&replay->stack_ids, id);
+  return LIKELY(number) ? &replay->stacks[number - 1] : replay_new_stack(replay, id);
+}
 thread_totals_t *replay_thread(replay_t *replay, uint32_t stream);
 
 /* Adds the `carried` blocks of the options, which count as live and not as allocated. False: out of

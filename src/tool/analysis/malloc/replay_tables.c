@@ -13,7 +13,7 @@
 /* ---- stacks ------------------------------------------------------------------------------- */
 
 /* A stack that equals an earlier one shares its totals. */
-static stack_totals_t *new_stack(replay_t *r, uint32_t id) {
+stack_totals_t *replay_new_stack(replay_t *r, uint32_t id) {
   uint32_t first;
   if (!stack_dedup_first(r->dedup, id, &first)) return NULL;
   stack_totals_t *s = NULL;
@@ -24,11 +24,6 @@ static stack_totals_t *new_stack(replay_t *r, uint32_t id) {
     *s = (stack_totals_t){.stack = id};
   }
   return s && ids_set(&r->stack_ids, id, (uint32_t)(s - r->stacks)) ? s : NULL;
-}
-
-stack_totals_t *replay_stack(replay_t *r, uint32_t id) {
-  uint32_t number = ids_find(&r->stack_ids, id);
-  return number ? &r->stacks[number - 1] : new_stack(r, id);
 }
 
 /* ---- threads ------------------------------------------------------------------------------ */

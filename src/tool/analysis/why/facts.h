@@ -205,8 +205,8 @@ void why_free(why_t *why);
 why_thread_t *why_thread(why_t *why, uint32_t tid);
 const char *why_copy_text(why_t *why, const char *text);
 
-/* A copy of FUNCTION, which refers to the same texts; equal ones have one copy. Valid until WHY is
- * freed. NULL: out of memory. */
+/* A copy of FUNCTION, which refers to the same texts. Functions that refer to the same texts share
+ * a copy. Valid until WHY is freed. NULL: out of memory. */
 const why_function_t *why_keep_function(why_t *why, const why_function_t *function);
 
 /* The names of stack ID; never NULL. Valid until WHY is freed. */

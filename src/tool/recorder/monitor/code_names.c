@@ -34,7 +34,7 @@ struct code_names {
   jit_registered_t registered;
   target_t *target;
   uint64_t registered_ns, lists_due_ns;
-  /* pcs and images at that time */
+  /* when lists were searched for last: the count of pcs, and a hash of the images */
   uint32_t lists_pcs;
   uint64_t lists_images;
   uint32_t exec_index;
@@ -62,17 +62,19 @@ static void close_target(code_names_t *n) {
   n->registered.list_count = 0;
 }
 
+/* Data files that the program maps do not count. */
 static uint64_t hash_of_images(const target_t *target) {
   uint64_t hash = HASH_START;
-  for (size_t i = 0; i < target->modules.count; i++) {
-    const module_t *module = &target->modules.items[i];
-    hash = hash_text(hash_bytes(hash, &module->start, sizeof module->start), module->path);
+  for (size_t i = 0; i < target->maps.count; i++) {
+    const mapping_t *m = &target->maps.items[i];
+    const uint64_t file[] = {m->start, m->end, m->inode, m->dev_major, m->dev_minor};
+    if (m->inode && m->access & MAP_EXEC) hash = hash_bytes(hash, file, sizeof file);
   }
   return hash;
 }
 
-/* A library with a list may be loaded at any time. When new pcs are there, the images are read, and
- * if they are others than before, the lists are searched for in all symbols of all images. */
+/* A library with a list may be loaded at any time. Its list is searched for when new pcs and other
+ * images are there. The search reads the symbols of all images. */
 static void find_lists(code_names_t *n, uint64_t now_ns) {
   problem_t problem;
   if (now_ns < n->lists_due_ns || pc_count(n) == n->lists_pcs) return;

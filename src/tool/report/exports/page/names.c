@@ -161,7 +161,7 @@ uint32_t page_stack(page_names_t *n, uint32_t id) {
 
 void page_names_start(page_names_t *n) {
   const page_frame_t none = {0};
-  n->stack_ids = ids_with(reader_ids_bytes(n->report->reader));
+  (void)reader_nodes(n->report->reader, &n->stack_ids.expected);
   (void)page_text(n, "");
   (void)add_frame(n, &none);
   (void)page_node(n, 0, 0);
