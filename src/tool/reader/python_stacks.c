@@ -190,13 +190,13 @@ static bool expand_all(merge_t *m) {
     qsort(r->python_calls.items, r->python_calls.count, sizeof(uint32_t), compare_ids);
   if (!add_innermost_parts(m)) return false;
   set_next_node(r);
-  for (size_t i = 0; i < r->merged_stacks.count && !m->no_memory; i++) {
+  for (size_t i = 0; i < m->innermost.count && !m->no_memory; i++) {
     const merged_stack_t *s = &r->merged_stacks.items[i];
     size_t number = m->innermost.items[i];
     if (m->parts.items[number].node == s->id && !expand(m, s, number))
       r->damage.missing_definitions++;
   }
-  for (size_t i = 0; i < r->merged_stacks.count && !m->no_memory; i++) {
+  for (size_t i = 0; i < m->innermost.count && !m->no_memory; i++) {
     const merged_stack_t *s = &r->merged_stacks.items[i];
     uint32_t first = m->parts.items[m->innermost.items[i]].node;
     const record_node_t *n = first == s->id ? NULL : reader_node(r, first);
