@@ -94,14 +94,15 @@ static int by_value(const void *left, const void *right) {
 
 usage_growth_t usage_growth(const usage_t *u, usage_field_t field, uint64_t from_ns,
                             uint64_t to_ns) {
-  enum { PAIRS = USAGE_GRID * (USAGE_GRID - 1) / 2 };
+  enum { STEPS = USAGE_GRID - 1, PAIRS = USAGE_GRID * STEPS / 2 };
   const usage_series_t *s = &u->series[field];
   double values[USAGE_GRID], slopes[PAIRS], step_s;
   if (s->is_known && from_ns < s->first_ns) from_ns = s->first_ns;
   if (!s->is_known || to_ns <= from_ns) return (usage_growth_t){0};
-  step_s = (double)(to_ns - from_ns) / (USAGE_GRID - 1) / 1e9;
+  uint64_t span_ns = to_ns - from_ns;
+  step_s = (double)span_ns / STEPS / 1e9;
   for (unsigned i = 0; i < USAGE_GRID; i++)
-    values[i] = (double)usage_at(s, from_ns + (uint64_t)(step_s * 1e9 * i));
+    values[i] = (double)usage_at(s, from_ns + span_ns / STEPS * i + span_ns % STEPS * i / STEPS);
   unsigned count = 0;
   for (unsigned i = 0; i < USAGE_GRID; i++)
     for (unsigned k = i + 1; k < USAGE_GRID; k++)
