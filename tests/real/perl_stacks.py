@@ -45,27 +45,32 @@ def text():
 # What may be on the stack of busy.pl, innermost first: each function with those that may have called it.
 CALLERS = {
     "main::leaf": ["main::inner", "main::recursive", "eval {...}"], "main::inner": ["main::__ANON__", "eval {...}", "main program"],
-    "main::recursive": ["main::recursive", "main::DESTROY"], "main::DESTROY": ["eval {...}"],
+    "main::recursive": ["main::recursive", "main::DESTROY", "main program"], "main::DESTROY": ["eval {...}"],
     "main::__ANON__": ["eval {...}", "main program"], "main::fails": ["eval {...}"],
     "eval {...}": ["main::__ANON__", "main::recursive", "main::fails", "main program"], "main program": [None]}
 LINES = {"main::leaf": [4, 5, 6], "main::inner": [9], "main::recursive": [11, 12, 13], "main::DESTROY": [16], "main::fails": [18, 19, 20],
-         "main::__ANON__": [25, 30], "main program": range(23, 31)}
+         "main::__ANON__": [26, 31], "main program": range(24, 32)}
 
 
-def _check_busy(program):
-    """What a stack of busy.pl shows is a chain of calls that is possible. Returns its length; None: it is said to be missing."""
+DESTRUCTORS_LINES = {"main::DESTROY": [4], "main program": range(9, 12)}
+RECURSION_LINES = {"main::recursive": [3, 4, 5, 6], "main program": range(9, 12)}
+
+
+def _check_busy(program, lines=LINES):
+    """What a stack of busy.pl, or of a script with other LINES, shows is a chain of calls that is possible. Returns its
+    length; None: it is said to be missing."""
     thread = json.loads(sonde("stacks", "--json", program.pid))["threads"][0]
     chain = told.frames_of(thread, "perl")
     if "perl_missing" in thread:
         return None
     for (inner, _, line), outer in zip(chain, [*[name for name, _, _ in chain[1:]], None]):
         assert outer in CALLERS[inner], chain
-        assert line in LINES.get(inner, [line]), chain
+        assert line in lines.get(inner, [line]), chain
     return len(chain)
 
 
-def _start_busy():
-    return start_ready([PERL, source_file("real", "perl", "busy.pl")], asleep=False)
+def _start_busy(script="busy.pl", *words):
+    return start_ready([PERL, source_file("real", "perl", script), *words], asleep=False)
 
 
 def running():
@@ -77,22 +82,45 @@ def running():
     return f"{frames} frames, {missing} of 40 stacks said to be incomplete"
 
 
-def every_instruction_of_a_call():
-    """Perl changes several fields when a function or an eval begins or ends."""
-    program = _start_busy()
+def _stop_at_every_instruction(script, functions, steps, lines):
+    """Begins where the script stops itself, so which calls come first is known. Returns the length of each stack."""
+    program = _start_busy(script, "stop")
     lengths = []
-    functions = ["Perl_pp_entersub", "Perl_pp_leavesub", "Perl_pp_nextstate"]
-    if SOAK:
-        functions += ["Perl_pp_entertry", "Perl_pp_leavetry", "Perl_die_unwind", "Perl_pp_unstack", "Perl_pp_sort"]
-    for place in stops(program.pid, functions, 50000 * SCALE, SCALE):
+    for place in stops(program.pid, functions, steps * SCALE, SCALE):
         try:
-            lengths.append(_check_busy(program))
+            lengths.append(_check_busy(program, lines))
         except AssertionError as wrong:
             raise AssertionError(place) from wrong
     kill(program)
-    missing = lengths.count(None)
-    assert len(lengths) > 250 and missing < len(lengths) / 3, (len(lengths), missing)
-    return f"{len(lengths)} instructions, {missing} stacks said to be incomplete"
+    return lengths
+
+
+def _check_lengths(lengths, least, most_missing):
+    count, missing = len(lengths), lengths.count(None)
+    assert count > least and missing < count * most_missing, (count, missing)
+    return f"{count} instructions, {missing} stacks said to be incomplete"
+
+
+def every_instruction_of_a_call():
+    """Perl changes several fields when a function or an eval begins or ends."""
+    functions = ["Perl_pp_entersub", "Perl_pp_leavesub", "Perl_pp_nextstate"]
+    if SOAK:
+        functions += ["Perl_pp_entertry", "Perl_pp_leavetry", "Perl_die_unwind", "Perl_pp_unstack", "Perl_pp_sort"]
+    return _check_lengths(_stop_at_every_instruction("busy.pl", functions, 50000, LINES), 250, 1 / 3)
+
+
+def every_instruction_of_a_call_by_c():
+    """The function's block is there before the evaluator is called."""
+    lengths = _stop_at_every_instruction("destructors.pl", ["Perl_pp_entersub"], 5000, DESTRUCTORS_LINES)
+    return _check_lengths(lengths, 150, 1 / 3)
+
+
+def every_instruction_of_a_recursion():
+    """After the block is complete, no field tells whether it is that of the call or of its caller."""
+    lengths = _stop_at_every_instruction("recursion.pl", ["Perl_pp_entersub"], 10000, RECURSION_LINES)
+    if not SOAK:
+        assert set(lengths) <= {3, None}, lengths
+    return _check_lengths(lengths, 150, 1 / 2)
 
 
 HOST = r"""
@@ -130,4 +158,5 @@ def library():
 
 if not is_known(PERL):
     skip("the system's Perl is not 5.36 with threads")
-run_cases([process, threads, core, text, running, every_instruction_of_a_call, library])
+run_cases([process, threads, core, text, running, every_instruction_of_a_call,
+           every_instruction_of_a_call_by_c, every_instruction_of_a_recursion, library])

@@ -65,7 +65,11 @@ static bool add_block(const uint8_t *block, uint32_t stack, perl_blocks_t *out) 
                           .flags = block[PERL_BLOCK_TYPE] & (uint8_t)~PERL_BLOCK_TYPES};
   if (type == PERL_BLOCK_SORT || type == PERL_BLOCK_DEFER) return true;
   added->next = load64(block + PERL_BLOCK_RETURN);
-  if (type == PERL_BLOCK_FUNCTION) added->code = load64(block + PERL_BLOCK_CODE);
+  if (type == PERL_BLOCK_FUNCTION) {
+    added->code = load64(block + PERL_BLOCK_CODE);
+    added->variables = load64(block + PERL_BLOCK_VARIABLES);
+    added->marks = load32(block + PERL_BLOCK_MARKS);
+  }
   if (type != PERL_BLOCK_EVAL) return true;
   added->code = load64(block + PERL_BLOCK_FILE);
   added->text = load64(block + PERL_BLOCK_TEXT);
@@ -178,17 +182,24 @@ static bool is_at_start(perl_pages_t *p, const perl_block_t *top, uint32_t type,
          start != out->statement;
 }
 
-/* TOP is a function whose caller's statement is the current one, and the operation OP calls a
- * function: TOP itself, or one that TOP calls. A block that is being pushed is not yet counted by
- * its function. Its fields are those of an earlier block until Perl sets them. */
-static perl_blocks_status_t check_call(perl_pages_t *p, perl_block_t *top, const uint8_t *op,
+/* TOP is a function whose caller's statement is the current one, and an operation calls a function:
+ * TOP itself, or one that TOP calls. NEXT follows that operation; 0 if C code makes the call. A
+ * block that is being pushed is not yet counted by its function. Its fields are those of an earlier
+ * block until Perl sets them.
+ *
+ * If the function calls itself, TOP may be that of the caller. The arguments of a call begin at a
+ * mark, which Perl removes before it pushes the block. The variables become those of the function
+ * after that. */
+static perl_blocks_status_t check_call(perl_pages_t *p, perl_block_t *top, uint64_t next,
                                        perl_blocks_t *out) {
   uint32_t depth;
-  uint64_t next = load64(op + PERL_OP_NEXT);
   if (!read_depth(p, top->code, &depth)) return PERL_BLOCKS_BETWEEN;
   bool is_pushed = count_blocks(out, top->code) > depth;
   if (!is_pushed && top->next != next) return PERL_BLOCKS_READ;
-  if (!next || (!is_pushed && depth > 1)) return PERL_BLOCKS_BETWEEN;
+  if (!is_pushed && depth > 1) {
+    if (out->marks > top->marks) return PERL_BLOCKS_READ;
+    if (out->variables != top->variables) return PERL_BLOCKS_BETWEEN;
+  }
   top->next = next;
   out->omitted = 1;
   return PERL_BLOCKS_READ;
@@ -208,7 +219,8 @@ static perl_blocks_status_t check_start(perl_pages_t *p, const perl_block_t *top
 /* Compares the innermost block with the current statement. Operations that push a function set the
  * statement later; those that leave several blocks at once set it earlier. A function that has not
  * begun, and does not call itself, is omitted. */
-static perl_blocks_status_t check_top(perl_pages_t *p, perl_blocks_t *out) {
+static perl_blocks_status_t check_top(perl_pages_t *p, const perl_range_t *stack,
+                                      perl_blocks_t *out) {
   uint8_t op[PERL_OP_FIRST];
   if (!out->operation) return PERL_BLOCKS_READ; /* it compiles */
   if (out->operation % 8 || !perl_read(p, out->operation, op, sizeof op))
@@ -217,14 +229,16 @@ static perl_blocks_status_t check_top(perl_pages_t *p, perl_blocks_t *out) {
   if (type >= PERL_OP_LAST && type <= PERL_OP_EXIT) return PERL_BLOCKS_BETWEEN;
   perl_block_t *top = out->items.count ? out->items.items : NULL;
   if (!top) return PERL_BLOCKS_READ;
-  bool is_same = top->statement == out->statement,
-       is_new = is_same && top->next == load64(op + PERL_OP_NEXT);
+  uint64_t next = load64(op + PERL_OP_NEXT);
+  bool is_same = top->statement == out->statement, is_new = is_same && top->next == next;
   if (top->type == PERL_BLOCK_EVAL)
     return (is_new && is_of_text(type)) || (is_same && type == PERL_OP_LEAVEEVAL)
                ? PERL_BLOCKS_BETWEEN
                : PERL_BLOCKS_READ;
   if (top->type != PERL_BLOCK_FUNCTION) return PERL_BLOCKS_READ;
-  if (is_same && type == PERL_OP_ENTERSUB) return check_call(p, top, op, out);
+  if (is_same && is_in(stack, out->operation) && !next) return check_call(p, top, 0, out);
+  if (is_same && type == PERL_OP_ENTERSUB)
+    return next ? check_call(p, top, next, out) : PERL_BLOCKS_BETWEEN;
   return is_at_start(p, top, type, out) ? check_start(p, top, out) : PERL_BLOCKS_READ;
 }
 
@@ -245,6 +259,8 @@ static perl_blocks_status_t read_all(perl_pages_t *p, const perl_layout_t *l,
   if (debugger) return PERL_BLOCKS_DEBUGGED;
   out->operation = load64(first + PERL_OPERATION);
   out->statement = load64(first + PERL_STATEMENT);
+  out->variables = load64(first + PERL_VARIABLES);
+  out->marks = (load64(first + PERL_LAST_MARK) - load64(first + PERL_MARKS)) / sizeof(int32_t);
   return read_stacks(p, first, out);
 }
 
@@ -255,7 +271,7 @@ perl_blocks_status_t perl_blocks_read(perl_pages_t *p, const perl_layout_t *l, u
   out->has_main = false;
   out->items.count = out->environments.count = out->omitted = 0;
   perl_blocks_status_t status = read_all(p, l, stack, evaluator, out);
-  return status == PERL_BLOCKS_READ ? check_top(p, out) : status;
+  return status == PERL_BLOCKS_READ ? check_top(p, stack, out) : status;
 }
 
 void perl_blocks_free(perl_blocks_t *b) {

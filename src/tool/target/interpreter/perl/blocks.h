@@ -24,6 +24,10 @@ typedef struct perl_block {
   uint64_t statement, next;
   /* of a function: its code; of an eval: the name of the file, or 0 */
   uint64_t code;
+  /* of a function: the variables of its caller */
+  uint64_t variables;
+  /* how many marks there were before it */
+  uint32_t marks;
   /* of an eval: the environment that was the innermost one when it began */
   uint64_t environment;
   /* of an eval of a text or file: its code; 0 before it is compiled */
@@ -37,6 +41,8 @@ typedef struct perl_block {
 
 typedef struct perl_blocks {
   uint64_t interpreter, statement, operation;
+  /* of the function that runs, and how many marks there are */
+  uint64_t variables, marks;
   uint32_t phase;
   /* the evaluator runs the main program */
   bool has_main;

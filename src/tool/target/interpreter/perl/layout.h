@@ -32,11 +32,16 @@ typedef struct perl_layout {
 enum {
   /* PerlInterpreter */
   PERL_OPERATION = 8,
+  /* the array of marks, and its last one: where the arguments of a function begin */
+  PERL_MARKS = 104,
+  PERL_LAST_MARK = 112,
   PERL_STATEMENT = 208,
   PERL_STACK = 224,
   /* the array of the main stack's values */
   PERL_MAIN_VALUES = 232,
-  PERL_FIRST_BYTES = 240,
+  /* the variables of the function that runs */
+  PERL_VARIABLES = 288,
+  PERL_FIRST_BYTES = 296,
   /* PERL_SI: a stack of blocks */
   PERL_STACK_VALUES = 0,
   PERL_STACK_BLOCKS = 8,
@@ -50,11 +55,13 @@ enum {
   /* PERL_CONTEXT: a block */
   PERL_BLOCK_TYPE = 0,
   PERL_BLOCK_DETAIL = 2,
+  PERL_BLOCK_MARKS = 12, /* how many there were before it */
   PERL_BLOCK_STATEMENT = 16,
   PERL_BLOCK_RETURN = 48,
-  PERL_BLOCK_FILE = 64, /* of a file that is executed: its name */
-  PERL_BLOCK_CODE = 72, /* of a function */
-  PERL_BLOCK_TEXT = 88, /* the code of a text or file that is executed */
+  PERL_BLOCK_FILE = 64,      /* of a file that is executed: its name */
+  PERL_BLOCK_VARIABLES = 64, /* of a function: those of its caller */
+  PERL_BLOCK_CODE = 72,      /* of a function */
+  PERL_BLOCK_TEXT = 88,      /* the code of a text or file that is executed */
   PERL_BLOCK_ENVIRONMENT = 96,
   PERL_BLOCK_BYTES = 104,
   /* OP, and COP: an operation, and one that begins a statement */
