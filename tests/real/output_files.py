@@ -71,6 +71,23 @@ def links_of_other_users_are_refused(folder):
         assert file.read() == OLD
 
 
+def permissions_of_another_user_are_not_kept(folder):
+    if os.geteuid() != 0:
+        skip("only root can make another user's file")
+    for words in [*VERBS, ("record", "--force", "-o")]:
+        modes = []
+        for exists in False, True:
+            target = folder / "target"
+            if exists:
+                target.write_text(OLD)
+                target.chmod(0o666)
+                os.chown(target, 65534, 65534)
+            sonde(*words, target, *(["--", "true"] if words[0] == "record" else []))
+            modes.append((stat.S_IMODE(target.stat().st_mode), target.stat().st_uid))
+            target.unlink()
+        assert modes[0] == modes[1], (words, modes)
+
+
 def pipes_are_written_to(folder):
     pipe = folder / "pipe"
     os.mkfifo(pipe)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The promises of docs/security.md that no other test shows: private recordings, attacks on their names, programs that
 lie about themselves, names with control characters, and no rights gained or kept."""
+import contextlib
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import subprocess
 import time
 
 from helpers import (
-    NOT_FOR_OTHERS, SEED, SONDE, SOURCE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent,
+    NOT_FOR_OTHERS, SCALE, SEED, SONDE, SOURCE, TIMEOUT_SECONDS, WORK, compile_c, fresh, kill, needs, needs_agent,
     others_can_run_sonde, run_cases, runs_on, skip, sonde, start_ready, try_sonde)
 
 needs_agent()
@@ -155,14 +156,17 @@ while True:
     kept = 0
     with subprocess.Popen(["/usr/bin/python3", "-c", script], user=OTHER, group=OTHER, extra_groups=[]) as attacker:
         try:
-            for _ in range(25):
+            for _ in range(25 * SCALE):
                 done = try_sonde("record", "-o", shared / "run.sonde", "--", "true", timeout=60)
                 assert done.returncode in (0, 125), done
                 kept += done.returncode == 0
+                with contextlib.suppress(FileNotFoundError):
+                    found = os.lstat(shared / "run.sonde")
+                    assert found.st_uid or not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o077, found
                 assert victim.read_text() == "precious" and stat.S_IMODE(victim.stat().st_mode) == 0o600
         finally:
             attacker.kill()
-    return f"{kept} of 25 recordings were made"
+    return f"{kept} of {25 * SCALE} recordings were made"
 
 
 def a_program_that_lies_about_its_images_harms_nobody(folder):

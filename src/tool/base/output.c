@@ -15,7 +15,8 @@
 #define LINKS_MAX 40 /* as in path_resolution(7) */
 
 static bool fail(const char *path) {
-  return message_fail("cannot create '%s': %s", path, strerror(errno)), false;
+  const char *why = errno == ESTALE ? "another file took its place meanwhile" : strerror(errno);
+  return message_fail("cannot create '%s': %s", path, why), false;
 }
 
 static bool is_below_proc(const char *path) { return !strncmp(path, "/proc/", 6); }
@@ -78,33 +79,47 @@ static bool create(output_t *out, const char *name, mode_t mode) {
   return out->fd >= 0;
 }
 
-/* A new file that will replace OLD. */
-static bool create_part(output_t *out, const struct stat *old) {
+/* A new file that will replace OLD. It is readable by those whom the user allowed to read OLD, not
+ * by those whom another user did. */
+static bool create_part(output_t *out, const struct stat *old, mode_t mode) {
+  bool is_own = old->st_uid == geteuid();
   int n = snprintf(out->part, sizeof out->part, "%s.%d.part", out->target, (int)getpid());
   if (n >= (int)sizeof out->part) return errno = ENAMETOOLONG, false;
-  if (!create(out, out->part, 0600)) return false;
+  if (!create(out, out->part, is_own ? 0600 : mode)) return false;
   out->created = true;
-  return fchmod(out->fd, old->st_mode & 0777) == 0;
+  return !is_own || fchmod(out->fd, old->st_mode & 0777) == 0;
+}
+
+/* Opens OUT's target, which was OLD when it was looked at. Whoever may write to its folder may have
+ * put another file or a symbolic link there since: ESTALE. */
+static int open_same(const output_t *out, const struct stat *old, int flags) {
+  struct stat now;
+  if (!is_below_proc(out->target)) flags |= O_NOFOLLOW;
+  int fd = open(out->target, flags | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0 && errno == ELOOP) errno = ESTALE;
+  if (fd < 0 || (fstat(fd, &now) == 0 && now.st_dev == old->st_dev && now.st_ino == old->st_ino))
+    return fd;
+  close(fd);
+  return errno = ESTALE, -1;
 }
 
 /* A pipe that has a reader is opened for writing alone: a writer that could also read it would wait
  * for itself when the reader ends. A named pipe without a reader keeps what fits into it: whoever
  * puts one there does not make sonde wait. */
-static int open_pipe(const char *path) {
-  const int flags = O_CLOEXEC | O_NOCTTY;
-  int fd = open(path, O_WRONLY | O_NONBLOCK | flags);
-  if (fd < 0) return errno == ENXIO && !is_below_proc(path) ? open(path, O_RDWR | flags) : -1;
+static int open_pipe(const output_t *out, const struct stat *old) {
+  int fd = open_same(out, old, O_WRONLY | O_NONBLOCK);
+  if (fd < 0)
+    return errno == ENXIO && !is_below_proc(out->target) ? open_same(out, old, O_RDWR) : -1;
   if (fcntl(fd, F_SETFL, 0) == 0) return fd;
   close(fd);
   return -1;
 }
 
 static bool open_in_place(output_t *out, const struct stat *old) {
-  const int flags = O_TRUNC | O_CLOEXEC | O_NOCTTY;
-  if (S_ISFIFO(old->st_mode)) return (out->fd = open_pipe(out->target)) >= 0;
-  out->fd = open(out->target, O_RDWR | flags);
-  if (out->fd < 0 && errno != EISDIR) out->fd = open(out->target, O_WRONLY | flags);
-  return out->fd >= 0;
+  if (S_ISFIFO(old->st_mode)) return (out->fd = open_pipe(out, old)) >= 0;
+  out->fd = open_same(out, old, O_RDWR);
+  if (out->fd < 0 && errno != EISDIR) out->fd = open_same(out, old, O_WRONLY);
+  return out->fd >= 0 && (!S_ISREG(old->st_mode) || ftruncate(out->fd, 0) == 0);
 }
 
 static bool open_default(output_t *out, mode_t mode) {
@@ -113,7 +128,14 @@ static bool open_default(output_t *out, mode_t mode) {
   return message_fail("'%s' exists; remove it, or name a file with -o", out->path), false;
 }
 
-bool output_open(output_t *out, const char *path, bool is_default, mode_t mode) {
+static bool open_target(output_t *out, const struct stat *old, mode_t mode) {
+  if (!old) return out->created = create(out, out->target, mode);
+  if (S_ISREG(old->st_mode) && !is_below_proc(out->target)) return create_part(out, old, mode);
+  return open_in_place(out, old);
+}
+
+bool output_open_checked(output_t *out, const char *path, bool is_default, mode_t mode,
+                         output_check_t check, void *context) {
   struct stat old;
   bool exists;
   *out = (output_t){.path = path, .fd = -1};
@@ -121,19 +143,17 @@ bool output_open(output_t *out, const char *path, bool is_default, mode_t mode) 
     return errno = ENAMETOOLONG, fail(path);
   if (is_default) return open_default(out, mode);
   if (!resolve(path, out->target, &old, &exists)) return false;
-  bool good;
-  if (!exists)
-    good = out->created = create(out, out->target, mode);
-  else if (S_ISREG(old.st_mode) && !is_below_proc(out->target))
-    good = create_part(out, &old);
-  else
-    good = open_in_place(out, &old);
-  if (good) return true;
+  if (exists && check && !check(context, out->target, &old)) return false;
+  if (open_target(out, exists ? &old : NULL, mode)) return true;
   (void)fail(path);
   output_discard(out);
   if (out->fd >= 0) close(out->fd);
   out->fd = -1;
   return false;
+}
+
+bool output_open(output_t *out, const char *path, bool is_default, mode_t mode) {
+  return output_open_checked(out, path, is_default, mode, NULL, NULL);
 }
 
 bool output_commit(output_t *out) {

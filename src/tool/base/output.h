@@ -7,7 +7,8 @@
  *     users in a sticky folder that all may write to (proc(5), protected_symlinks).
  *   - A regular file is replaced: the output goes to a new file beside it, NAME.PID.part, which is
  *     renamed when it is complete. A reader sees the old file or the new one.
- *   - Devices and pipes are written to. They are never replaced.
+ *   - Devices and pipes are written to. They are never replaced. If another file takes the place of
+ *     one while it is opened, the verb fails.
  *
  * One thread uses an output. Errors are printed with message_fail.
  */
@@ -17,6 +18,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 typedef struct output {
@@ -32,9 +34,18 @@ typedef struct output {
 } output_t;
 
 /* Opens PATH for output. IS_DEFAULT: the user did not give this name. A new file has MODE, less the
- * umask; a file that replaces another keeps the permissions of that one. Prints an error and
- * returns false on failure. */
+ * umask; a file that replaces one of the same user keeps the permissions of that one. Prints an
+ * error and returns false on failure. */
 bool output_open(output_t *out, const char *path, bool is_default, mode_t mode);
+
+/* Whether TARGET, which is FILE, may be replaced or written to. Otherwise prints why. TARGET is no
+ * symbolic link, or one below /proc. */
+typedef bool (*output_check_t)(void *context, const char *target, const struct stat *file);
+
+/* As output_open. If a file that the user named exists, it is left alone unless CHECK returns true
+ * for it. */
+bool output_open_checked(output_t *out, const char *path, bool is_default, mode_t mode,
+                         output_check_t check, void *context);
 
 /* Makes the output visible under its name: renames the new file. The descriptor stays open. Prints
  * an error and returns false on failure. The second call does nothing. */

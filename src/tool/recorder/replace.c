@@ -28,17 +28,22 @@ static bool may_replace_file(int fd, const char *path, const struct stat *file, 
          refuse(path, "exists and is not a recording; --force replaces it");
 }
 
-static bool may_replace(const char *path, bool force, bool follow) {
-  struct stat file;
-  if (stat(path, &file) != 0) return true; /* there is nothing to replace, or opening it fails */
-  if (!S_ISREG(file.st_mode))
-    return !follow ||
-           refuse(path, "is not a regular file; --follow needs a file beside which those "
-                        "of the children are created");
-  if (file.st_size == 0) return true;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) return force || refuse(path, "cannot be read; --force replaces it");
-  bool good = may_replace_file(fd, path, &file, force);
+typedef struct request {
+  /* as the user knows it */
+  const char *path;
+  bool force, follow;
+} request_t;
+
+static bool may_replace(void *context, const char *target, const struct stat *file) {
+  const request_t *q = context;
+  if (!S_ISREG(file->st_mode))
+    return !q->follow ||
+           refuse(q->path, "is not a regular file; --follow needs a file beside which those "
+                           "of the children are created");
+  if (file->st_size == 0) return true;
+  int fd = open(target, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return q->force || refuse(q->path, "cannot be read; --force replaces it");
+  bool good = may_replace_file(fd, q->path, file, q->force);
   close(fd);
   return good;
 }
@@ -53,8 +58,8 @@ void replace_default(char *out, size_t size, const char *command, pid_t pid) {
 }
 
 bool replace_open(output_t *out, const char *path, bool is_default, bool force, bool follow) {
-  if (!is_default && !may_replace(path, force, follow)) return false;
-  if (!output_open(out, path, is_default, 0600)) return false;
+  request_t request = {path, force, follow};
+  if (!output_open_checked(out, path, is_default, 0600, may_replace, &request)) return false;
   if (lseek(out->fd, 0, SEEK_CUR) >= 0 || errno != ESPIPE) return true;
   output_discard(out);
   close(out->fd);
