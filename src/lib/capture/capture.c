@@ -7,20 +7,46 @@
  * stack. The third is cfi_step with all registers, if a row needs them.
  */
 #include "capture/capture.h"
+
+#include <string.h>
+
 #include "os/os.h"
 
 /* ---- with all registers --------------------------------------------------------------------- */
 
+#define BLOCK_BYTES 512u /* a power of two, and a part of a page */
+
+/* Memory of the process, with the block that was read last. Frames are read word by word, each read
+ * takes two system calls, and to infer where a frame returns may take thousands of reads. */
+typedef struct block_memory {
+  memory_t memory; /* must be first */
+  uint64_t start;
+  bool is_kept;
+  uint8_t bytes[BLOCK_BYTES];
+} block_memory_t;
+
 static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size) {
-  (void)self;
-  return os_read_memory(address, out, size) == (ssize_t)size;
+  block_memory_t *m = (block_memory_t *)self;
+  uint64_t start = ALIGN_DOWN(address, (uint64_t)BLOCK_BYTES);
+  if (size > BLOCK_BYTES - (address - start))
+    return os_read_memory(address, out, size) == (ssize_t)size;
+  if (!m->is_kept || m->start != start) {
+    m->is_kept = os_read_memory(start, m->bytes, BLOCK_BYTES) == BLOCK_BYTES;
+    m->start = start;
+  }
+  if (!m->is_kept) return os_read_memory(address, out, size) == (ssize_t)size;
+  memcpy(out, m->bytes + (address - start), size);
+  return true;
 }
 
 /* Calls VISIT for each frame from the one with stack pointer FROM_SP outward. Returns what ended
  * the walk, STEP_CALLER if VISIT did; adds to *FLAGS. */
 static unwind_step_t each_frame(regs_t *regs, uint64_t from_sp, register_frame_t *visit,
                                 void *context, uint32_t *flags) {
-  memory_t memory = {read_memory};
+  block_memory_t m;
+  memory_t *memory = &m.memory;
+  memory->read = read_memory;
+  m.is_kept = false;
   int sp = machine_sp(MACHINE_HERE);
   bool exact = true;
   for (int steps = 0;; steps++) {
@@ -28,10 +54,10 @@ static unwind_step_t each_frame(regs_t *regs, uint64_t from_sp, register_frame_t
       from_sp = 0;
       if (!visit(context, regs->pc, regs->r[sp], exact)) return STEP_CALLER;
     }
-    unwind_step_t step = cfi_step(MACHINE_HERE, &memory, walk_images(), regs, exact);
+    unwind_step_t step = cfi_step(MACHINE_HERE, memory, walk_images(), regs, exact);
     if (step == STEP_NO_RULE) {
       rule_t rule;
-      step = inferred_step(MACHINE_HERE, &memory, walk_images(), regs, exact, &rule);
+      step = inferred_step(MACHINE_HERE, memory, walk_images(), regs, exact, &rule);
       *flags |= SONDE_FLAG_HEURISTIC;
     }
     exact = step == STEP_SIGNAL;
