@@ -5,6 +5,7 @@ to its own, whatever kept a tick from being taken: signals held back, a busy CPU
 kernel's. The oracle is what the threads themselves read of their CPU clocks."""
 import json
 import os
+import resource
 import struct
 import subprocess
 import sys
@@ -127,6 +128,28 @@ def older_summaries_are_read():
     told = report(old)["sample"]
     assert told["samples"] == 79 and told["missed"] == 9, told
     assert [(s["stack"], s["samples"]) for s in told["stacks"]] == [(11, 40), (12, 30), (0, 9)], told
+
+
+DEEP = r"""
+static volatile unsigned sink;
+static void work(void) { for (unsigned i = 0; i < 200000000u; i++) sink += i; }
+static void deep(int frames) { if (frames) deep(frames - 1); else work(); sink++; }
+int main(void) { deep(1000000); return 0; }
+"""
+
+
+def ticks_that_take_longer_than_the_interval():
+    """The program runs on: a million frames take longer to walk than the millisecond between two ticks."""
+    deep = compile_c(DEEP, "-O1", "-fno-inline", "-fno-optimize-sibling-calls")
+
+    def with_a_large_stack():
+        resource.setrlimit(resource.RLIMIT_STACK, (512 << 20, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+
+    path, done = record([deep], "--sample=999", preexec_fn=with_a_large_stack)
+    assert done.returncode == 0, done
+    told = report(path)["sample"]
+    times = {gap["cause"]: gap["time_ns"] for gap in told["cpu_time"]["unsampled"]}
+    assert told["samples"] and times["lost"] and "handler_replaced" not in times, told
 
 
 compile_c(source_file("real", "record", "phases.c"), "-O1", "-pthread", "-fno-inline", "-fno-optimize-sibling-calls",

@@ -293,7 +293,7 @@ typedef enum coverage_class {
   X(NO_SAMPLE_NO_TIMER, 6, "no_timer", "in threads that got no timer")                             \
   X(NO_SAMPLE_NO_AGENT, 7, "no_agent", "in a program that did not load the agent")                 \
   X(NO_SAMPLE_KERNEL, 8, "kernel_thread", "in kernel threads of the process (io_uring)")           \
-  X(NO_SAMPLE_LOST, 9, "lost", "of samples that could not be written")                             \
+  X(NO_SAMPLE_LOST, 9, "lost", "of samples that were left out or lost")                            \
   X(NO_SAMPLE_UNSEEN, 10, "unseen", "at the end of threads, or in threads that were not seen")     \
   X(NO_SAMPLE_REFUSED, 11, "refused", "in threads that the system does not let sonde sample")
 

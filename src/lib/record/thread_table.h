@@ -36,7 +36,7 @@ typedef struct shm_thread {
   uint64_t sampled_ns; /* covered by its samples */
   uint64_t before_ns;  /* before its timer was created */
   uint64_t off_ns;     /* while sampling was off */
-  uint64_t lost_ns;    /* covered by samples that could not be written */
+  uint64_t lost_ns;    /* covered by samples that were left out or lost */
   uint64_t end_ns;     /* its CPU time near its end; 0: it has not ended */
 } __attribute__((aligned(64))) shm_thread_t;
 

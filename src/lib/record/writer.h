@@ -68,8 +68,9 @@ typedef struct writer {
   uint64_t random;
   stream_t events[WRITER_LEVELS];
   stream_t tables[WRITER_LEVELS];
-  stream_t *more[WRITER_LEVELS]; /* a sensor's own streams, closed when the thread has ended */
-  struct audit_thread *audit;    /* of sensor/audit/audit.c; NULL until used */
+  stream_t *more[WRITER_LEVELS];     /* a sensor's own streams, closed when the thread has ended */
+  struct audit_thread *audit;        /* of sensor/audit/audit.c; NULL until used */
+  int64_t tick_ns, no_tick_until_ns; /* of the thread's CPU clock: sensor/linux/sample.c */
   uint32_t predicted[WRITER_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 

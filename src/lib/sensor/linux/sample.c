@@ -20,6 +20,13 @@
 #define LOCK_TRIES        1000000
 /* To deliver a signal and to return from its handler: an estimate. */
 #define DELIVERY_NS 2000u
+/* A tick may take longer than the time between two ticks, for example if the stack is deep. The
+ * thread would then execute nothing but ticks. So after two slow ticks it runs at least this many
+ * times as long as the faster one took before it records the next. Ticks thus take a quarter of its
+ * CPU time at most, as much as the kernel allows its own samples (sysctl
+ * kernel.perf_cpu_time_max_percent). A single slow tick has no effect: the first one in a program
+ * reads its unwind tables. */
+#define PROGRAM_PARTS 3
 
 typedef struct timer {
   pid_t tid; /* 0: free */
@@ -49,29 +56,38 @@ static uint64_t intervals_missed(uint32_t missed) {
   return (((uint64_t)missed + 1) << load_relaxed(&sampler.pace)) - 1;
 }
 
+/* Records the tick that began at BEGAN_NS of the thread's CPU clock. */
+static void record_sample(stream_t *s, shm_thread_t *thread, const void *ucontext, uint32_t missed,
+                          int64_t began_ns) {
+  writer_t *w = s->writer;
+  uint32_t stack = 0;
+  uint64_t time = writer_now(w);
+  if (stack_id_of_context(&stack, ucontext) < 0) {
+    stack = 0;
+    add_relaxed(&w->control->lost_stacks, 1);
+  }
+  bool written = event_put_sample(s, time, intervals_missed(missed), stack);
+  if (!written) writer_lost_event(w->control);
+  if (thread) account(thread, w->tid, written ? &thread->sampled_ns : &thread->lost_ns);
+  int64_t now_ns = os_thread_cpu_ns(w->tid), used_ns = now_ns > began_ns ? now_ns - began_ns : 0;
+  w->no_tick_until_ns = now_ns + PROGRAM_PARTS * (used_ns < w->tick_ns ? used_ns : w->tick_ns);
+  w->tick_ns = used_ns;
+  add_relaxed(&w->control->sampler_ns, DELIVERY_NS + (uint64_t)used_ns);
+}
+
 static void record_tick(const void *ucontext, uint32_t missed) {
   stream_t *s = writer_enter(RECORD_SAMPLES);
   if (!s) return;
-  int64_t began_ns = os_thread_cpu_ns(s->writer->tid);
-  shm_thread_t *thread = thread_table_find(&s->writer->control->threads, (uint32_t)s->writer->tid);
-  if (thread && !thread_table_begin_tick(thread)) {
-    writer_leave(s);
-    return;
+  writer_t *w = s->writer;
+  int64_t began_ns = os_thread_cpu_ns(w->tid);
+  shm_thread_t *thread = thread_table_find(&w->control->threads, (uint32_t)w->tid);
+  if (!thread || thread_table_begin_tick(thread)) {
+    if (LIKELY(began_ns >= w->no_tick_until_ns))
+      record_sample(s, thread, ucontext, missed, began_ns);
+    else if (thread && began_ns > 0)
+      thread_table_account(thread, (uint64_t)began_ns, &thread->lost_ns);
+    if (thread) thread_table_end_tick(thread);
   }
-  uint32_t stack = 0;
-  uint64_t time = writer_now(s->writer);
-  if (stack_id_of_context(&stack, ucontext) < 0) {
-    stack = 0;
-    add_relaxed(&s->writer->control->lost_stacks, 1);
-  }
-  bool written = event_put_sample(s, time, intervals_missed(missed), stack);
-  if (!written) writer_lost_event(s->writer->control);
-  if (thread) {
-    account(thread, s->writer->tid, written ? &thread->sampled_ns : &thread->lost_ns);
-    thread_table_end_tick(thread);
-  }
-  int64_t used_ns = os_thread_cpu_ns(s->writer->tid) - began_ns;
-  add_relaxed(&s->writer->control->sampler_ns, DELIVERY_NS + (uint64_t)(used_ns > 0 ? used_ns : 0));
   writer_leave(s);
 }
 
