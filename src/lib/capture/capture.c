@@ -20,8 +20,9 @@
  * takes two system calls, and to infer where a frame returns may take thousands of reads. */
 typedef struct block_memory {
   memory_t memory; /* must be first */
+  /* of the block; 0: none */
   uint64_t start;
-  bool is_kept;
+  bool is_readable;
   uint8_t bytes[BLOCK_BYTES];
 } block_memory_t;
 
@@ -30,11 +31,11 @@ static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size
   uint64_t start = ALIGN_DOWN(address, (uint64_t)BLOCK_BYTES);
   if (size > BLOCK_BYTES - (address - start))
     return os_read_memory(address, out, size) == (ssize_t)size;
-  if (!m->is_kept || m->start != start) {
-    m->is_kept = os_read_memory(start, m->bytes, BLOCK_BYTES) == BLOCK_BYTES;
+  if (m->start != start) {
+    m->is_readable = os_read_memory(start, m->bytes, BLOCK_BYTES) == BLOCK_BYTES;
     m->start = start;
   }
-  if (!m->is_kept) return os_read_memory(address, out, size) == (ssize_t)size;
+  if (!m->is_readable) return os_read_memory(address, out, size) == (ssize_t)size;
   memcpy(out, m->bytes + (address - start), size);
   return true;
 }
@@ -46,7 +47,8 @@ static unwind_step_t each_frame(regs_t *regs, uint64_t from_sp, register_frame_t
   block_memory_t m;
   memory_t *memory = &m.memory;
   memory->read = read_memory;
-  m.is_kept = false;
+  m.start = 0;
+  m.is_readable = false;
   int sp = machine_sp(MACHINE_HERE);
   bool exact = true;
   for (int steps = 0;; steps++) {

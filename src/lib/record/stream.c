@@ -28,6 +28,7 @@ static void init_writer(writer_t *w, shm_control_t *control) {
   w->loop = NULL;
   w->realloc_old = 0;
   w->tick_ns = w->no_tick_until_ns = 0;
+  w->left_out_ns = w->left_out = 0;
   w->cycles = control->clock != RECORD_CLOCK_MONOTONIC;
   w->clock_shift = (uint8_t)control->clock_shift;
   for (int i = 0; i < WRITER_LEVELS; i++) {

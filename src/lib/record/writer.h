@@ -68,9 +68,13 @@ typedef struct writer {
   uint64_t random;
   stream_t events[WRITER_LEVELS];
   stream_t tables[WRITER_LEVELS];
-  stream_t *more[WRITER_LEVELS];     /* a sensor's own streams, closed when the thread has ended */
-  struct audit_thread *audit;        /* of sensor/audit/audit.c; NULL until used */
-  int64_t tick_ns, no_tick_until_ns; /* of the thread's CPU clock: sensor/linux/sample.c */
+  stream_t *more[WRITER_LEVELS]; /* a sensor's own streams, closed when the thread has ended */
+  struct audit_thread *audit;    /* of sensor/audit/audit.c; NULL until used */
+  /* of sensor/linux/sample.c: what the last tick took, when the next one may be recorded (of the
+   * thread's CPU clock), and the ticks that were left out since, and their time */
+  int64_t tick_ns, no_tick_until_ns;
+  uint64_t left_out_ns;
+  uint32_t left_out;
   uint32_t predicted[WRITER_LEVELS][PREDICTOR_ENTRIES];
 } writer_t;
 

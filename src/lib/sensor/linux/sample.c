@@ -21,11 +21,11 @@
 /* To deliver a signal and to return from its handler: an estimate. */
 #define DELIVERY_NS 2000u
 /* A tick may take longer than the time between two ticks, for example if the stack is deep. The
- * thread would then execute nothing but ticks. So after two slow ticks it runs at least this many
- * times as long as the faster one took before it records the next. Ticks thus take a quarter of its
- * CPU time at most, as much as the kernel allows its own samples (sysctl
- * kernel.perf_cpu_time_max_percent). A single slow tick has no effect: the first one in a program
- * reads its unwind tables. */
+ * thread would then execute nothing but ticks. So after a tick that took N ns, ticks are left out
+ * until the thread has run on for this many times N ns. Slow ticks thus take a quarter of its CPU
+ * time, as much as the kernel allows its own samples (sysctl kernel.perf_cpu_time_max_percent). N
+ * is that of the faster one of the last two ticks: the first one in a program is slow because it
+ * reads the unwind tables. The next sample counts for those that were left out. */
 #define PROGRAM_PARTS 3
 
 typedef struct timer {
@@ -56,7 +56,22 @@ static uint64_t intervals_missed(uint32_t missed) {
   return (((uint64_t)missed + 1) << load_relaxed(&sampler.pace)) - 1;
 }
 
-/* Records the tick that began at BEGAN_NS of the thread's CPU clock. */
+/* Counts the time of the ticks that were left out as sampled: the next sample stands for it. */
+static void count_left_out(writer_t *w, shm_thread_t *thread) {
+  store_relaxed(&thread->sampled_ns, load_relaxed(&thread->sampled_ns) + w->left_out_ns);
+  store_relaxed(&thread->lost_ns, load_relaxed(&thread->lost_ns) - w->left_out_ns);
+}
+
+/* Leaves out the tick that began at BEGAN_NS of the thread's CPU clock. */
+static void leave_out(writer_t *w, shm_thread_t *thread, uint32_t missed, int64_t began_ns) {
+  w->left_out += missed + 1;
+  add_relaxed(&w->control->sampler_ns, DELIVERY_NS);
+  if (!thread) return;
+  uint64_t before = load_relaxed(&thread->lost_ns);
+  thread_table_account(thread, (uint64_t)began_ns, &thread->lost_ns);
+  w->left_out_ns += load_relaxed(&thread->lost_ns) - before;
+}
+
 static void record_sample(stream_t *s, shm_thread_t *thread, const void *ucontext, uint32_t missed,
                           int64_t began_ns) {
   writer_t *w = s->writer;
@@ -66,8 +81,11 @@ static void record_sample(stream_t *s, shm_thread_t *thread, const void *ucontex
     stack = 0;
     add_relaxed(&w->control->lost_stacks, 1);
   }
-  bool written = event_put_sample(s, time, intervals_missed(missed), stack);
+  bool written = event_put_sample(s, time, intervals_missed(missed + w->left_out), stack);
   if (!written) writer_lost_event(w->control);
+  if (thread && written) count_left_out(w, thread);
+  w->left_out = 0;
+  w->left_out_ns = 0;
   if (thread) account(thread, w->tid, written ? &thread->sampled_ns : &thread->lost_ns);
   int64_t now_ns = os_thread_cpu_ns(w->tid), used_ns = now_ns > began_ns ? now_ns - began_ns : 0;
   w->no_tick_until_ns = now_ns + PROGRAM_PARTS * (used_ns < w->tick_ns ? used_ns : w->tick_ns);
@@ -75,6 +93,7 @@ static void record_sample(stream_t *s, shm_thread_t *thread, const void *ucontex
   add_relaxed(&w->control->sampler_ns, DELIVERY_NS + (uint64_t)used_ns);
 }
 
+/* Without the thread's CPU clock, no tick is left out. */
 static void record_tick(const void *ucontext, uint32_t missed) {
   stream_t *s = writer_enter(RECORD_SAMPLES);
   if (!s) return;
@@ -82,10 +101,10 @@ static void record_tick(const void *ucontext, uint32_t missed) {
   int64_t began_ns = os_thread_cpu_ns(w->tid);
   shm_thread_t *thread = thread_table_find(&w->control->threads, (uint32_t)w->tid);
   if (!thread || thread_table_begin_tick(thread)) {
-    if (LIKELY(began_ns >= w->no_tick_until_ns))
+    if (UNLIKELY(began_ns > 0 && began_ns < w->no_tick_until_ns))
+      leave_out(w, thread, missed, began_ns);
+    else
       record_sample(s, thread, ucontext, missed, began_ns);
-    else if (thread && began_ns > 0)
-      thread_table_account(thread, (uint64_t)began_ns, &thread->lost_ns);
     if (thread) thread_table_end_tick(thread);
   }
   writer_leave(s);
