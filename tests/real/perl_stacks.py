@@ -3,6 +3,7 @@
 """Perl frames in `sonde stacks` of a process and of a core file, against what Perl itself says of its stack at the same
 time (caller): function, file and line of every frame. And of a program that runs, whose chain of calls is known."""
 import json
+import pathlib
 
 from helpers import SCALE, SEED, SOAK, compile_c, kill, run_cases, skip, sonde, source_file, start_ready, until
 from shared import told
@@ -45,7 +46,7 @@ def text():
 # What may be on the stack of busy.pl, innermost first: each function with those that may have called it.
 CALLERS = {
     "main::leaf": ["main::inner", "main::recursive", "eval {...}"], "main::inner": ["main::__ANON__", "eval {...}", "main program"],
-    "main::recursive": ["main::recursive", "main::DESTROY", "main program"], "main::DESTROY": ["eval {...}"],
+    "main::recursive": ["main::recursive", "main::DESTROY"], "main::DESTROY": ["eval {...}"],
     "main::__ANON__": ["eval {...}", "main program"], "main::fails": ["eval {...}"],
     "eval {...}": ["main::__ANON__", "main::recursive", "main::fails", "main program"], "main program": [None]}
 LINES = {"main::leaf": [4, 5, 6], "main::inner": [9], "main::recursive": [11, 12, 13], "main::DESTROY": [16], "main::fails": [18, 19, 20],
@@ -53,18 +54,19 @@ LINES = {"main::leaf": [4, 5, 6], "main::inner": [9], "main::recursive": [11, 12
 
 
 DESTRUCTORS_LINES = {"main::DESTROY": [4], "main program": range(9, 12)}
+RECURSION_CALLERS = {"main::recursive": ["main::recursive", "main program"], "main program": [None]}
 RECURSION_LINES = {"main::recursive": [3, 4, 5, 6], "main program": range(9, 12)}
 
 
-def _check_busy(program, lines=LINES):
-    """What a stack of busy.pl, or of a script with other LINES, shows is a chain of calls that is possible. Returns its
-    length; None: it is said to be missing."""
+def _check_busy(program, lines=LINES, callers=CALLERS):
+    """What a stack of busy.pl, or of a script with other LINES and CALLERS, shows is a chain of calls that is possible.
+    Returns its length; None: it is said to be missing."""
     thread = json.loads(sonde("stacks", "--json", program.pid))["threads"][0]
     chain = told.frames_of(thread, "perl")
     if "perl_missing" in thread:
         return None
     for (inner, _, line), outer in zip(chain, [*[name for name, _, _ in chain[1:]], None]):
-        assert outer in CALLERS[inner], chain
+        assert outer in callers[inner], chain
         assert line in lines.get(inner, [line]), chain
     return len(chain)
 
@@ -82,13 +84,14 @@ def running():
     return f"{frames} frames, {missing} of 40 stacks said to be incomplete"
 
 
-def _stop_at_every_instruction(script, functions, steps, lines):
+def _stop_at_every_instruction(script, functions, steps, lines, callers=CALLERS):
     """Begins where the script stops itself, so which calls come first is known. Returns the length of each stack."""
     program = _start_busy(script, "stop")
+    until(lambda: pathlib.Path(f"/proc/{program.pid}/stat").read_text().split(") ")[-1][0] == "T", "it does not stop")
     lengths = []
     for place in stops(program.pid, functions, steps * SCALE, SCALE):
         try:
-            lengths.append(_check_busy(program, lines))
+            lengths.append(_check_busy(program, lines, callers))
         except AssertionError as wrong:
             raise AssertionError(place) from wrong
     kill(program)
@@ -117,7 +120,7 @@ def every_instruction_of_a_call_by_c():
 
 def every_instruction_of_a_recursion():
     """After the block is complete, no field tells whether it is that of the call or of its caller."""
-    lengths = _stop_at_every_instruction("recursion.pl", ["Perl_pp_entersub"], 10000, RECURSION_LINES)
+    lengths = _stop_at_every_instruction("recursion.pl", ["Perl_pp_entersub"], 10000, RECURSION_LINES, RECURSION_CALLERS)
     if not SOAK:
         assert set(lengths) <= {3, None}, lengths
     return _check_lengths(lengths, 150, 1 / 2)

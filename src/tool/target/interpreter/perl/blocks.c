@@ -182,24 +182,34 @@ static bool is_at_start(perl_pages_t *p, const perl_block_t *top, uint32_t type,
          start != out->statement;
 }
 
+/* Whether an outer function continues where TOP does: the same operation called both. */
+static bool is_repeated(const perl_blocks_t *blocks, const perl_block_t *top) {
+  for (size_t i = 1; i < blocks->items.count; i++) {
+    const perl_block_t *b = &blocks->items.items[i];
+    if (b->type == PERL_BLOCK_FUNCTION && b->next == top->next && b->statement == top->statement)
+      return true;
+  }
+  return false;
+}
+
 /* TOP is a function whose caller's statement is the current one, and an operation calls a function:
  * TOP itself, or one that TOP calls. NEXT follows that operation; 0 if C code makes the call. A
  * block that is being pushed is not yet counted by its function. Its fields are those of an earlier
  * block until Perl sets them.
  *
- * If the function calls itself, TOP may be that of the caller. The arguments of a call begin at a
- * mark, which Perl removes before it pushes the block. The variables become those of the function
- * after that. */
+ * A function that calls itself, or another copy of its code, may do so at the place where it was
+ * called. Then TOP is that of the caller or that of the call. The arguments of a call begin at a
+ * mark, which Perl removes before it pushes the block: with a mark, TOP is the caller's. Perl
+ * replaces the variables of the caller after it has pushed the block: with these, TOP is the
+ * call's. Otherwise it is not known. */
 static perl_blocks_status_t check_call(perl_pages_t *p, perl_block_t *top, uint64_t next,
                                        perl_blocks_t *out) {
   uint32_t depth;
   if (!read_depth(p, top->code, &depth)) return PERL_BLOCKS_BETWEEN;
   bool is_pushed = count_blocks(out, top->code) > depth;
-  if (!is_pushed && top->next != next) return PERL_BLOCKS_READ;
-  if (!is_pushed && depth > 1) {
-    if (out->marks > top->marks) return PERL_BLOCKS_READ;
-    if (out->variables != top->variables) return PERL_BLOCKS_BETWEEN;
-  }
+  if (!is_pushed && (top->next != next || out->marks > top->marks)) return PERL_BLOCKS_READ;
+  if (!is_pushed && out->variables != top->variables && (depth > 1 || is_repeated(out, top)))
+    return PERL_BLOCKS_BETWEEN;
   top->next = next;
   out->omitted = 1;
   return PERL_BLOCKS_READ;

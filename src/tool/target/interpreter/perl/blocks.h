@@ -26,7 +26,7 @@ typedef struct perl_block {
   uint64_t code;
   /* of a function: the variables of its caller */
   uint64_t variables;
-  /* how many marks there were before it */
+  /* of a function: how many marks there were before it */
   uint32_t marks;
   /* of an eval: the environment that was the innermost one when it began */
   uint64_t environment;
