@@ -72,20 +72,43 @@ def links_of_other_users_are_refused(folder):
 
 
 def permissions_of_another_user_are_not_kept(folder):
+    """Neither more than that file's nor more than a new one's."""
     if os.geteuid() != 0:
         skip("only root can make another user's file")
+    target = folder / "target"
     for words in [*VERBS, ("record", "--force", "-o")]:
         modes = []
-        for exists in False, True:
-            target = folder / "target"
-            if exists:
+        for old in None, 0o666, 0o600, 0o640:
+            if old:
                 target.write_text(OLD)
-                target.chmod(0o666)
+                target.chmod(old)
                 os.chown(target, 65534, 65534)
-            sonde(*words, target, *(["--", "true"] if words[0] == "record" else []))
-            modes.append((stat.S_IMODE(target.stat().st_mode), target.stat().st_uid))
+            sonde(*words, target, *(["--", "true"] if words[0] == "record" else []), umask=0o022)
+            modes.append(stat.S_IMODE(target.stat().st_mode))
+            assert target.stat().st_uid == 0
             target.unlink()
-        assert modes[0] == modes[1], (words, modes)
+        new = modes[0]
+        assert new in (0o600, 0o644) and modes[1:] == [new, new & 0o600, new & 0o640], (words, modes)
+
+
+def the_group_is_kept(folder):
+    target = folder / "target"
+    if os.geteuid() != 0:
+        skip("only root can give a file to any group")
+    target.write_text(OLD)
+    target.chmod(0o640)
+    os.chown(target, 0, 65534)
+    sonde("pack", SOURCE, "-o", target)
+    assert (target.stat().st_gid, stat.S_IMODE(target.stat().st_mode)) == (65534, 0o640)
+
+
+def a_shell_may_read_the_output(folder):
+    """The shell names an open file: `-o >(gzip > FILE)`."""
+    done = subprocess.run(["bash", "-c", '"$0" export --by allocated "$1" -o >(cat > "$2"); wait', SONDE, SOURCE,
+                           folder / "out"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    until(lambda: (folder / "out").exists() and (folder / "out").read_text() == sonde("export", "--by", "allocated", SOURCE),
+          "the shell's process gets the whole output")
 
 
 def pipes_are_written_to(folder):

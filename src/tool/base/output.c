@@ -54,6 +54,21 @@ static bool follow_once(char *path) {
   return true;
 }
 
+/* Whether the symbolic link PATH, of PATH_MAX bytes, stands for an open file, as /dev/fd/1. PATH is
+ * then the link below /proc. */
+static bool is_open_file(char *path) {
+  char folder[PATH_MAX], whole[PATH_MAX];
+  if (is_below_proc(path)) return true;
+  folder_of(path, folder);
+  const char *name = strrchr(path, '/');
+  if (!realpath(folder, whole) || strncmp(whole, "/proc/", 6) != 0 || !name ||
+      strlen(whole) + strlen(name) >= PATH_MAX)
+    return false;
+  strcat(whole, name);
+  strcpy(path, whole);
+  return true;
+}
+
 /* Follows the symbolic links at the end of TARGET, of PATH_MAX bytes. A link below /proc stands for
  * an open file and is kept. *EXISTS tells whether a file is there, whose attributes are in FILE. */
 static bool resolve(const char *path, char *target, struct stat *file, bool *exists) {
@@ -61,7 +76,7 @@ static bool resolve(const char *path, char *target, struct stat *file, bool *exi
     *exists = lstat(target, file) == 0;
     if (!*exists) return errno == ENOENT || fail(path);
     if (!S_ISLNK(file->st_mode)) return true;
-    if (is_below_proc(target)) return stat(target, file) == 0 || fail(path);
+    if (is_open_file(target)) return stat(target, file) == 0 || fail(path);
     if (is_trap(target, file)) {
       (void)message_fail("cannot create '%s': '%s' is a symbolic link of another user in a folder "
                          "that all may write to; name another file",
@@ -79,37 +94,47 @@ static bool create(output_t *out, const char *name, mode_t mode) {
   return out->fd >= 0;
 }
 
-/* A new file that will replace OLD. It is readable by those whom the user allowed to read OLD, not
- * by those whom another user did. */
-static bool create_part(output_t *out, const struct stat *old, mode_t mode) {
-  bool is_own = old->st_uid == geteuid();
-  int n = snprintf(out->part, sizeof out->part, "%s.%d.part", out->target, (int)getpid());
-  if (n >= (int)sizeof out->part) return errno = ENAMETOOLONG, false;
-  if (!create(out, out->part, is_own ? 0600 : mode)) return false;
-  out->created = true;
-  return !is_own || fchmod(out->fd, old->st_mode & 0777) == 0;
+/* Gives FD the permissions of OLD. If OLD is of another user or group, those whom FD's own
+ * permissions exclude stay excluded. */
+static bool keep_permissions(int fd, const struct stat *old) {
+  struct stat now;
+  if (fstat(fd, &now) < 0) return false;
+  mode_t kept = now.st_mode & old->st_mode & 0777;
+  if (now.st_uid == old->st_uid) {
+    bool has_group = now.st_gid == old->st_gid || fchown(fd, (uid_t)-1, old->st_gid) == 0;
+    kept = (old->st_mode & (has_group ? 0777 : 0707)) | (kept & 0070);
+  }
+  return fchmod(fd, kept) == 0;
 }
 
-/* Opens OUT's target, which was OLD when it was looked at. Whoever may write to its folder may have
- * put another file or a symbolic link there since: ESTALE. */
-static int open_same(const output_t *out, const struct stat *old, int flags) {
+/* A new file that will replace OLD. It is created with no more permissions than it will have. */
+static bool create_part(output_t *out, const struct stat *old, mode_t mode) {
+  int n = snprintf(out->part, sizeof out->part, "%s.%d.part", out->target, (int)getpid());
+  if (n >= (int)sizeof out->part) return errno = ENAMETOOLONG, false;
+  out->created = create(out, out->part, mode & old->st_mode);
+  return out->created && keep_permissions(out->fd, old);
+}
+
+int output_open_same(const char *path, const struct stat *file, int flags) {
   struct stat now;
-  if (!is_below_proc(out->target)) flags |= O_NOFOLLOW;
-  int fd = open(out->target, flags | O_CLOEXEC | O_NOCTTY);
+  if (!is_below_proc(path)) flags |= O_NOFOLLOW;
+  int fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
   if (fd < 0 && errno == ELOOP) errno = ESTALE;
-  if (fd < 0 || (fstat(fd, &now) == 0 && now.st_dev == old->st_dev && now.st_ino == old->st_ino))
+  if (fd < 0 || (fstat(fd, &now) == 0 && now.st_dev == file->st_dev && now.st_ino == file->st_ino))
     return fd;
   close(fd);
   return errno = ESTALE, -1;
 }
 
-/* A pipe that has a reader is opened for writing alone: a writer that could also read it would wait
+/* A pipe that has a reader is opened for writing alone. A writer that could also read it would wait
  * for itself when the reader ends. A named pipe without a reader keeps what fits into it: whoever
  * puts one there does not make sonde wait. */
 static int open_pipe(const output_t *out, const struct stat *old) {
-  int fd = open_same(out, old, O_WRONLY | O_NONBLOCK);
+  int fd = output_open_same(out->target, old, O_WRONLY | O_NONBLOCK);
   if (fd < 0)
-    return errno == ENXIO && !is_below_proc(out->target) ? open_same(out, old, O_RDWR) : -1;
+    return errno == ENXIO && !is_below_proc(out->target)
+               ? output_open_same(out->target, old, O_RDWR)
+               : -1;
   if (fcntl(fd, F_SETFL, 0) == 0) return fd;
   close(fd);
   return -1;
@@ -117,8 +142,8 @@ static int open_pipe(const output_t *out, const struct stat *old) {
 
 static bool open_in_place(output_t *out, const struct stat *old) {
   if (S_ISFIFO(old->st_mode)) return (out->fd = open_pipe(out, old)) >= 0;
-  out->fd = open_same(out, old, O_RDWR);
-  if (out->fd < 0 && errno != EISDIR) out->fd = open_same(out, old, O_WRONLY);
+  out->fd = output_open_same(out->target, old, O_RDWR);
+  if (out->fd < 0 && errno != EISDIR) out->fd = output_open_same(out->target, old, O_WRONLY);
   return out->fd >= 0 && (!S_ISREG(old->st_mode) || ftruncate(out->fd, 0) == 0);
 }
 

@@ -34,8 +34,9 @@ typedef struct output {
 } output_t;
 
 /* Opens PATH for output. IS_DEFAULT: the user did not give this name. A new file has MODE, less the
- * umask; a file that replaces one of the same user keeps the permissions of that one. Prints an
- * error and returns false on failure. */
+ * umask. A file that replaces one of the same user has the permissions and the group of that one; a
+ * file that replaces one of another user has no permission that either file would not have. Prints
+ * an error and returns false on failure. */
 bool output_open(output_t *out, const char *path, bool is_default, mode_t mode);
 
 /* Whether TARGET, which is FILE, may be replaced or written to. Otherwise prints why. TARGET is no
@@ -50,6 +51,10 @@ bool output_open_checked(output_t *out, const char *path, bool is_default, mode_
 /* Makes the output visible under its name: renames the new file. The descriptor stays open. Prints
  * an error and returns false on failure. The second call does nothing. */
 bool output_commit(output_t *out);
+
+/* Opens PATH, which was FILE when it was looked at: it follows no symbolic link, unless PATH is
+ * below /proc. Returns -1 with errno; ESTALE: it is another file now. */
+int output_open_same(const char *path, const struct stat *file, int flags);
 
 /* As output_open, for a stream, which output_close_stream closes. NULL on failure. */
 FILE *output_open_stream(output_t *out, const char *path, bool is_default, mode_t mode);

@@ -41,7 +41,7 @@ static bool may_replace(void *context, const char *target, const struct stat *fi
            refuse(q->path, "is not a regular file; --follow needs a file beside which those "
                            "of the children are created");
   if (file->st_size == 0) return true;
-  int fd = open(target, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  int fd = output_open_same(target, file, O_RDONLY | O_NONBLOCK);
   if (fd < 0) return q->force || refuse(q->path, "cannot be read; --force replaces it");
   bool good = may_replace_file(fd, q->path, file, q->force);
   close(fd);
