@@ -196,6 +196,11 @@ static void forget_wait(thread_t *thread) {
   thread->wait = (wait_t){.number = -1, .fd = -1};
 }
 
+/* Whether the registers of THREAD are those of SAMPLE. */
+static bool is_where(const thread_t *thread, const sample_t *sample, machine_t machine) {
+  return thread->regs.pc == sample->pc && thread->regs.r[machine_sp(machine)] == sample->sp;
+}
+
 static void read_thread(capture_t *capture, thread_t *thread, const thread_files_t *files) {
   sample_t sample;
   bool whole = false; /* the walk is consistent */
@@ -217,6 +222,8 @@ static void read_thread(capture_t *capture, thread_t *thread, const thread_files
   const char *reason = NULL;
   if (must_not_stop(capture, thread, &sample) || !read_stopped(capture, thread, &reason))
     settle(capture, thread, sample.activity, whole, reason);
+  else if (!is_where(thread, &sample, capture->target->machine))
+    forget_wait(thread); /* it ran before it was stopped */
 }
 
 static void capture_thread(capture_t *capture, thread_t *thread) {
