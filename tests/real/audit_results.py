@@ -4,7 +4,7 @@
 import collections
 import json
 
-from helpers import compile_c, events, needs_agent, record, report, run_cases, sonde, write
+from helpers import compile_c, events, fresh, needs_agent, record, report, run_cases, sonde, write
 
 needs_agent()
 
@@ -87,6 +87,24 @@ def what_does_not_return_has_no_result():
     told = json.loads(sonde("report", "--json", path, "audit"))["audit"]
     calls = [f for f in told["findings"] if f["function"].startswith("exec")]
     assert calls and all("results" not in f for f in calls), told
+
+
+def arguments_in_vector_registers_are_kept(folder):
+    """The first call from each page of code asks the loader which image that is."""
+    library, pages = folder / "libmix.so", 60
+    compile_c("double mix(double a, double b, double c, double d) { return a + 10 * b + 100 * c + 1000 * d; }", "-O1",
+              "-shared", "-fPIC", out=str(library))
+    source = "#include <stdio.h>\ndouble mix(double, double, double, double);\n"
+    source += "".join(f"__attribute__((noinline, aligned(4096))) int f{i}(void) {{ return mix(1, 2, 3, 4) != 4321; }}\n"
+                      for i in range(pages))
+    source += f"int main(void) {{ printf(\"%d\", {' + '.join(f'f{i}()' for i in range(pages))}); return 0; }}\n"
+    program = compile_c(source, "-O1", str(library), out=str(folder / "program"))
+    policy = folder / "policy.yaml"
+    policy.write_text("version: 1\nextends: none\ncategories:\n  - id: mix.call\n    title: Mixes\n    level: note\n"
+                      "    functions: ['libmix.so*:mix()']\n")
+    path = fresh()
+    assert sonde("record", f"--audit={policy}", "-o", path, "--", program) == "0"
+    assert report(path)["audit"]["calls"] == pages
 
 
 run_cases(globals())

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "arch/keep.h"
 #include "base/bits.h"
 #include "os/linux/calls/call.h"
 #include "os/linux/internal.h"
@@ -252,10 +253,24 @@ void os_images(bool (*visit)(const os_image_t *image, void *context), void *cont
 
 /* ---- one pc --------------------------------------------------------------------------------- */
 
-static bool image_by_loader(const loader_t *loader, uint64_t pc, os_image_t *out) {
+typedef struct lookup {
+  const loader_t *loader;
+  uint64_t pc;
   found_object_t found;
+} lookup_t;
+
+static uint64_t find_object(uint64_t address) {
+  lookup_t *l = (lookup_t *)(uintptr_t)address;
+  return l->loader->find_object((void *)(uintptr_t)l->pc, &l->found) == 0;
+}
+
+/* _dl_find_object writes its result with vector registers, which may hold the arguments of a call
+ * of the program. */
+static bool image_by_loader(const loader_t *loader, uint64_t pc, os_image_t *out) {
+  lookup_t lookup = {.loader = loader, .pc = pc};
   link_entry_t entry;
-  if (loader->find_object((void *)(uintptr_t)pc, &found) != 0) return false;
+  if (!arch_ask_keeping((uintptr_t)&lookup, find_object)) return false;
+  const found_object_t found = lookup.found;
   if (!linux_link_entry(found.link_entry, &entry)) return false;
   if (!image_from_header(out, found.start, NULL) &&
       !(image_of_entry(loader, &entry, out) && holds(out, pc)))
