@@ -17,7 +17,8 @@
 #define BLOCK_BYTES 512u /* a power of two, and a part of a page */
 
 /* Memory of the process, with the block that was read last. Frames are read word by word, each read
- * takes two system calls, and to infer where a frame returns may take thousands of reads. */
+ * takes two system calls, and to infer where a frame returns may take thousands of reads. Words
+ * alone are copied here, without a call: memcpy may use vector registers, which a capture keeps. */
 typedef struct block_memory {
   memory_t memory; /* must be first */
   /* of the block; 0: none */
@@ -29,14 +30,14 @@ typedef struct block_memory {
 static bool read_memory(memory_t *self, uint64_t address, void *out, size_t size) {
   block_memory_t *m = (block_memory_t *)self;
   uint64_t start = ALIGN_DOWN(address, (uint64_t)BLOCK_BYTES);
-  if (size > BLOCK_BYTES - (address - start))
+  if (size != 8 || address - start > BLOCK_BYTES - 8)
     return os_read_memory(address, out, size) == (ssize_t)size;
   if (m->start != start) {
     m->is_readable = os_read_memory(start, m->bytes, BLOCK_BYTES) == BLOCK_BYTES;
     m->start = start;
   }
   if (!m->is_readable) return os_read_memory(address, out, size) == (ssize_t)size;
-  memcpy(out, m->bytes + (address - start), size);
+  memcpy(out, m->bytes + (address - start), 8);
   return true;
 }
 
