@@ -19,7 +19,7 @@ PUBLIC = [f"sonde/{name}.h" for name in ("status", "stack", "thread", "image", "
 MODULES = ["base", "os", "arch", "image", "unwind", "python", "capture"]
 # For hooks, sensors and the agent; by name, wherever they are in these modules.
 LEFT_OUT = {"mem.c", "shadow_stack.c", "thread_stack.c", "binds.c", "chains.c", "slots.c", "import_slots.c",
-            "sanitizer.c", "import_slot_names.c", "patch.c", "sled.c", "sled.S", "keep.S", "trampoline.S"}
+            "sanitizer.c", "import_slot_names.c", "patch.c", "sled.c", "sled.S", "trampoline.S"}
 CPU = re.compile(r"/(x86_64|aarch64)/")
 SYSTEM = re.compile(r"\s*#\s*include\s*(<[^>]+>)")
 OWN = re.compile(r'\s*#\s*include\s*"([^"]+)"')
