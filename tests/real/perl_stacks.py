@@ -50,10 +50,10 @@ CALLERS = {
     "main::__ANON__": ["eval {...}", "main program"], "main::fails": ["eval {...}"],
     "eval {...}": ["main::__ANON__", "main::recursive", "main::fails", "main program"], "main program": [None]}
 LINES = {"main::leaf": [4, 5, 6], "main::inner": [9], "main::recursive": [11, 12, 13], "main::DESTROY": [16], "main::fails": [18, 19, 20],
-         "main::__ANON__": [26, 31], "main program": range(24, 32)}
+         "main::__ANON__": [26, 31], "main program": range(22, 32)}
 
 
-DESTRUCTORS_LINES = {"main::DESTROY": [4], "main program": range(9, 12)}
+DESTRUCTORS_LINES = {"main::DESTROY": [4], "main program": range(7, 12)}
 RECURSION_CALLERS = {"main::recursive": ["main::recursive", "main program"], "main program": [None]}
 RECURSION_LINES = {"main::recursive": [3, 4, 5, 6], "main program": range(9, 12)}
 
