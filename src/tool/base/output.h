@@ -34,9 +34,9 @@ typedef struct output {
 } output_t;
 
 /* Opens PATH for output. IS_DEFAULT: the user did not give this name. A new file has MODE, less the
- * umask. A file that replaces one of the same user has the permissions and the group of that one; a
- * file that replaces one of another user has no permission that either file would not have. Prints
- * an error and returns false on failure. */
+ * umask. A file that replaces one of the same user has that one's permissions and group. A file
+ * that replaces another user's has the permissions that both that one and a new file would have.
+ * Prints an error and returns false on failure. */
 bool output_open(output_t *out, const char *path, bool is_default, mode_t mode);
 
 /* Whether TARGET, which is FILE, may be replaced or written to. Otherwise prints why. TARGET is no
